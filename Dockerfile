@@ -1,16 +1,27 @@
-# Upwell in a container: docker build -t upwell . && docker run --rm -e UPWELL_UPSTREAM=mysql://user:password@host:3306 upwell
+# docker build -t upwell .                        Upwell
+# docker build -t upwell-spark --target spark .   with Spark and Java, for large fills, audits and `upwell rank`
+# docker run --rm -e UPWELL_UPSTREAM=mysql://user:password@host:3306 upwell
 # (compose.yaml brings a MySQL and the sample with it)
 
 FROM python:3.11-slim-bookworm AS build
 WORKDIR /src
-COPY requirements/dev.lock requirements/server.lock requirements/
+COPY requirements/build.lock requirements/server.lock requirements/
 RUN python -m venv /tools \
- && /tools/bin/pip install --no-cache-dir --require-hashes -r requirements/dev.lock \
+ && /tools/bin/pip install --no-cache-dir --require-hashes -r requirements/build.lock \
  && python -m venv /opt/upwell \
  && /opt/upwell/bin/pip install --no-cache-dir --require-hashes -r requirements/server.lock
 COPY . .
 RUN /tools/bin/hatchling build -t wheel -d /dist \
  && /opt/upwell/bin/pip install --no-cache-dir --no-deps /dist/*.whl
+
+# PySpark's sources are built here, once: this layer changes with its lock alone.
+FROM python:3.11-slim-bookworm AS build-spark
+WORKDIR /src
+COPY requirements/spark.lock requirements/
+RUN python -m venv /opt/upwell \
+ && /opt/upwell/bin/pip install --no-cache-dir --require-hashes -r requirements/spark.lock
+COPY --from=build /dist /dist
+RUN /opt/upwell/bin/pip install --no-cache-dir --no-deps /dist/*.whl
 
 # The sample runs from the sources, with the same dependencies.
 FROM python:3.11-slim-bookworm AS sample
@@ -21,9 +32,8 @@ USER nobody
 ENV PYTHONDONTWRITEBYTECODE=1
 ENTRYPOINT ["/opt/upwell/bin/python", "-m", "examples.lobsters.traffic"]
 
-# The last stage is the one that `docker build .` makes.
-FROM python:3.11-slim-bookworm AS upwell
-COPY --from=build /opt/upwell /opt/upwell
+# What both images of Upwell share.
+FROM python:3.11-slim-bookworm AS serve
 RUN useradd --system --create-home --home-dir /var/lib/upwell upwell
 USER upwell
 ENV PATH=/opt/upwell/bin:$PATH \
@@ -35,3 +45,15 @@ HEALTHCHECK --interval=5s --start-period=10s \
   CMD ["python3", "-c", "import urllib.request; urllib.request.urlopen('http://127.0.0.1:8080/readyz', timeout=3)"]
 ENTRYPOINT ["upwell"]
 CMD ["serve"]
+
+FROM serve AS spark
+USER root
+RUN apt-get update \
+ && apt-get install -y --no-install-recommends openjdk-17-jre-headless \
+ && rm -rf /var/lib/apt/lists/*
+COPY --from=build-spark /opt/upwell /opt/upwell
+USER upwell
+
+# The last stage is the one that `docker build .` makes.
+FROM serve AS upwell
+COPY --from=build /opt/upwell /opt/upwell

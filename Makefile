@@ -12,6 +12,7 @@ VENV := .venv
 PY := $(VENV)/bin/python
 RUN_READY := $(VENV)/.ready-to-run
 DEV_READY := $(VENV)/.ready-to-develop
+SPARK_READY := $(VENV)/.ready-for-spark
 
 # As pip does with what it installs: without bytecode a start takes half as long again, and where PYTHONDONTWRITEBYTECODE
 # is set Python would never keep it. What is up to date is passed over; a tree that cannot be written to serves as it is.
@@ -53,8 +54,13 @@ $(DEV_READY): requirements/dev.lock $(RUN_READY)
 
 # Large fills by Spark (docs/bulk.md). Tests and checks bring it, too.
 .PHONY: spark
-spark: $(RUN_READY)  ## install what fills through Spark need into .venv
+spark: $(SPARK_READY)  ## install what fills through Spark need into .venv
+
+$(SPARK_READY): requirements/spark.lock $(RUN_READY)
+	@$(PY) -c 'import pyspark' 2>/dev/null || \
+		echo "installing PySpark into $(VENV) (once: pip builds it from 460 MB of sources, which takes some minutes)"
 	@$(PY) -m pip install -q --disable-pip-version-check --require-hashes -r requirements/spark.lock
+	@touch $@
 
 .PHONY: run demo screen
 run: $(RUN_READY) $(if $(BY_SPARK),spark)  ## a MySQL, the sample, the proxy, and what it gains; serves until Ctrl-C: ARGS=--table for all queries
@@ -65,9 +71,9 @@ demo: $(RUN_READY) $(if $(BY_SPARK),spark)  ## the same, but ends after the firs
 	@$(COMPILE)
 	@exec $(PY) -m examples.lobsters.run --demo $(if $(BY_SPARK),--spark) $(ARGS)
 
-screen: $(RUN_READY)  ## run the demo and put its first screen into README.md
+screen: $(RUN_READY) $(if $(BY_SPARK),spark)  ## run the demo and put its first screen into README.md; SPARK=on: what filling by Spark prints
 	@$(COMPILE)
-	@UPSTREAM= $(PY) -m examples.lobsters.run --demo --readme $(ARGS)
+	@UPSTREAM= $(PY) -m examples.lobsters.run --demo --readme $(if $(BY_SPARK),--spark) $(ARGS)
 
 .PHONY: dev
 dev: $(DEV_READY)  ## set up .venv for working on the project
@@ -119,6 +125,10 @@ oracle-mutants: $(DEV_READY)  ## faults planted in planner, operators and types:
 by-index: $(DEV_READY)  ## each kind of comparison by an index and without: what differs must be refused
 	@UPSTREAM_TEST="$$UPSTREAM" UPWELL_WHOLE=1 $(PYTEST) integration/test_by_index_constants.py integration/test_by_index_columns.py $(ARGS)
 
+.PHONY: by-variable
+by-variable: $(DEV_READY)  ## every function under every session variable: what changes an answer must be a need: SEED=n
+	@UPSTREAM_TEST="$$UPSTREAM" $(PY) -m integration.by_variable $(SEED)
+
 .PHONY: literals
 literals: $(DEV_READY)  ## parameters whose type no column tells: every form with literals and bound values of each kind: SEED=n
 	@UPSTREAM_TEST="$$UPSTREAM" UPWELL_WHOLE=1 UPWELL_LITERALS_SEED=$(or $(SEED),1) $(PYTEST) integration/test_untyped_parameters.py $(ARGS)
@@ -133,13 +143,18 @@ bindings: $(DEV_READY)  ## sequences of prepared executions with values of every
 	@$(COMPILE)
 	@UPSTREAM_TEST="$$UPSTREAM" $(PY) -m integration.bindings $(if $(SECONDS),--seconds $(SECONDS)) $(if $(SEED),--seed $(SEED)) $(ARGS)
 
+.PHONY: lists
+lists: $(DEV_READY)  ## random lists compared with MySQL: rows, and how often the order is another: SECONDS=n SEED=n
+	@$(COMPILE)
+	@UPSTREAM_TEST="$$UPSTREAM" $(PY) -m integration.lists.run $(if $(SECONDS),--seconds $(SECONDS)) $(if $(SEED),--seed $(SEED)) $(ARGS)
+
 .PHONY: sessions
 sessions: $(DEV_READY)  ## random scripts of several sessions in lock step with MySQL: SECONDS=n SEED=n, ARGS=--one
 	@$(COMPILE)
 	@UPSTREAM_TEST="$$UPSTREAM" $(PY) -m integration.session_scripts $(if $(SECONDS),--seconds $(SECONDS)) $(if $(SEED),--seed $(SEED)) $(ARGS)
 
 .PHONY: applications
-applications: $(DEV_READY)  ## WordPress, MediaWiki, Django with and without Upwell, side by side: ARGS='--only wordpress --size n --pages n --rounds n --shapes'
+applications: $(DEV_READY)  ## WordPress, MediaWiki, Redmine, Ghost, Django with and without Upwell, side by side: ARGS='--only wordpress --size n --pages n --rounds n --pace 1 --shapes'
 	@$(COMPILE)
 	@UPSTREAM_TEST="$$UPSTREAM" $(PY) -m integration.applications.run $(ARGS)
 
@@ -166,6 +181,11 @@ nightly: $(DEV_READY)  ## the long campaigns one after the other, a line for eac
 bench: $(DEV_READY)  ## every figure that the project has promised, measured on this machine: ARGS='--only miss'
 	@$(COMPILE)
 	@$(PY) -m benchmarks.run $(ARGS)
+
+.PHONY: compare
+compare: $(DEV_READY)  ## processor time of each path against an earlier commit, in pairs: BASE=commit ONLY=hits,passes PAIRS=n
+	@$(COMPILE)
+	@$(PY) -m benchmarks.compare --base '$(BASE)' $(if $(ONLY),--only '$(ONLY)') $(if $(PAIRS),--pairs $(PAIRS)) $(ARGS)
 
 .PHONY: lint types format
 lint: $(DEV_READY) types  ## style, types, and that imports go downward only
@@ -200,8 +220,11 @@ vitess: $(DEV_READY)  ## build the Vitess that tests run against, with Go: some 
 proto: $(DEV_READY)  ## generate upwell/v1 and vstream/vitess_pb2 from protos/ (a clean tree gives no diff)
 	@$(PY) -m protos.generate
 
-.PHONY: wheel-check check
+.PHONY: wheel-check release check
 wheel-check: $(DEV_READY)  ## build the wheel and try it in a fresh environment
 	@$(PY) -m integration.wheel_check
+
+release: $(DEV_READY)  ## check, build, try and tag the version of pyproject.toml; publishes nothing: VERSION=n where to be sure
+	@$(PY) -m integration.release $(VERSION)
 
 check: lint test wheel-check  ## what continuous integration runs

@@ -48,6 +48,7 @@ SECONDS = {
     "integration/test_subscriptions.py": 25,
     "integration/test_make_run.py": 20,
     "integration/test_oracle.py": 20,
+    "integration/test_random_lists.py": 40,
     "integration/test_orm_statements.py": 70,
     "integration/test_session_needs.py": 20,
     "integration/test_vstream_reconnect.py": 20,

@@ -45,12 +45,14 @@ SPIN = "while True: pass"
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """`promised`: of its ratios, those that the project has promised something of."""
+    """`promised`: of its ratios, those that the project has promised something of. `behind`: what comes before it
+    through the same proxies."""
 
     name: str
     load: Load
     busy: bool
     promised: frozenset[str]
+    behind: Load | None = None
 
 
 @dataclass
@@ -81,6 +83,7 @@ def run(bench: Bench) -> Result:
     autocommit = replace(read_only, options=(*read_only.options, "--skip-trx=on"))
     hot = f"--table-size={HOT_ROWS}"
     read_write = replace(points, script="oltp_read_write", options=("--tables=1", hot, "--rand-type=uniform"))
+    writes_too = replace(read_only, script="oltp_read_write")
     at_least = frozenset(AT_LEAST)
     steps_back = frozenset(("warm to passing", "cold to passing"))
     cases = (
@@ -90,6 +93,7 @@ def run(bench: Bench) -> Result:
         Case("oltp_read_only, busy cores", read_only, busy=True, promised=steps_back),
         Case(f"oltp_read_write on {HOT_ROWS} rows", read_write, busy=False, promised=steps_back),
         Case(f"oltp_read_write on {HOT_ROWS} rows, busy cores", read_write, busy=True, promised=steps_back),
+        Case("oltp_read_write behind oltp_read_only", writes_too, busy=False, promised=steps_back, behind=read_only),
     )
     sheet = Sheet(
         f"{points.connections} connections of sysbench, {ROWS:,} rows",
@@ -116,6 +120,9 @@ def measured(bench: Bench, case: Case) -> Rates:
     for _ in range(ROUNDS):
         with bench.proxy("--auto-cache=off") as (passing, _), bench.proxy("--auto-cache=on") as (automatic, client):
             ways = ((PASSING, passing), (AUTOMATIC, automatic))
+            if case.behind is not None:
+                for _, proxy in ways:
+                    sysbench.run(case.behind, "127.0.0.1", proxy.mysql_port, WARMING)
             for name, proxy in ways:
                 rates.note(f"{name}, cold", load, "127.0.0.1", proxy.mysql_port, seconds, proxy.pid)
             sysbench.run(load, "127.0.0.1", automatic.mysql_port, WARMING)

@@ -36,7 +36,7 @@ def run(bench: Bench) -> Result:
     sheet = Sheet("hits of one client, milliseconds", ("meanwhile another sends", "hits", "p50", "p99", "longest"))
     result = Result("hostile_texts", sheets=[sheet])
     with bench.proxy() as (proxy, client):
-        cache_points(client)
+        cache_points(bench, proxy, client, prepared=False)
         port, user, password = proxy.mysql_port, bench.server.user, bench.server.password
         with RawClient("127.0.0.1", port, user=user, password=password, database=SCRATCH) as reader:
             for key in range(1, ROWS + 1):

@@ -1,30 +1,31 @@
 """IN-lists of ids as ORMs' eager loading sends them, all keys held: how long one takes against MySQL itself.
 
 One client of each, in turns, by the same few lines of Python that only take the answer's bytes: every list has other
-ids, and every answer as many bytes. `text`: literals. `prepared`: a statement with as many placeholders.
+ids, and every answer as many bytes. `text`: literals. `prepared`: a statement with as many placeholders, of a cache
+that is written with placeholders, too. Each form and length begins with a cache of its own, which lists of that form
+and length fill.
 """
 
 from __future__ import annotations
 
 import random
 import socket
-import struct
 from statistics import median
 from time import perf_counter
 from typing import Any
 
 from benchmarks.bench import SCRATCH, Bench
 from benchmarks.result import Figure, Result, Sheet
+from benchmarks.warming import ask_each, command
 from examples.lobsters.cpu import process_seconds
-from integration.raw_client import RawClient, bound
-from proxy.mysql.packets import packet
+from integration.raw_client import RawClient
 
 FIRST, ROWS = 100_000, 20_000
 TARGETS = {10: 1.0, 100: 1.5, 1000: 2.0}
 QUERY = "SELECT id, name, n FROM item WHERE id IN ({})"
+WRITTEN = 3  # placeholders in the text of a cache for prepared lists: it is for those of any length
 ROUNDS = 15
 LISTS = 40  # of a round
-LONGLONG = 8
 
 
 def run(bench: Bench) -> Result:
@@ -42,39 +43,28 @@ def run(bench: Bench) -> Result:
     result = Result("in_lists", sheets=[sheet])
     server = bench.server
     with bench.proxy() as (proxy, client):
-        client.create_cache(QUERY.format("?..."), name="items", database=SCRATCH)
-        for first in range(FIRST, FIRST + ROWS, 1000):
-            client.cache("items").get_many([[[key]] for key in range(first, first + 1000)])
         account: dict[str, Any] = {"user": server.user, "password": server.password, "database": SCRATCH}
         with (
             RawClient(server.host, server.port, **account) as direct,
             RawClient("127.0.0.1", proxy.mysql_port, **account) as through,
         ):
             for form in ("text", "prepared"):
-                warm(through, form)
                 for count, target in TARGETS.items():
+                    written = "?..." if form == "text" else ", ".join("?" * WRITTEN)
+                    client.create_cache(QUERY.format(written), name="items", database=SCRATCH)
+                    lists = [range(first, first + count) for first in range(FIRST, FIRST + ROWS, count)]
+                    query = QUERY.format(", ".join("?" * count))
+                    ask_each(proxy, client, server, query, lists, prepared=form == "prepared")
+                    before = client.status().hits
                     sides = Side(direct, form, count, server.pid), Side(through, form, count, proxy.pid)
                     ratio, figures = measure(*sides)
                     sheet.rows.append((form, str(count), *figures))
                     result.figures.append(Figure(f"{form}: a list of {count} ids", ratio, "x", at_least=target))
-        hits = client.status().hits
-    asked = 2 * len(TARGETS) * (ROUNDS + 1) * LISTS
-    if hits < asked:
-        raise AssertionError(f"{hits} hits of {asked} lists")
+                    hits, asked = client.status().hits - before, (ROUNDS + 1) * LISTS
+                    if hits < asked:
+                        raise AssertionError(f"{hits} hits of {asked} lists")
+                    client.drop_cache("items")
     return result
-
-
-def warm(client: RawClient, form: str) -> None:
-    """Asks for each key, for which its answer is encoded once for each form."""
-    size = 500
-    statement = client.prepare(QUERY.format(", ".join("?" * size))).id if form == "prepared" else None
-    for _ in range(3):  # the first ones are compared with MySQL's own answers
-        for first in range(FIRST, FIRST + ROWS, size):
-            ids = range(first, first + size)
-            if statement is None:
-                client.query(QUERY.format(", ".join(map(str, ids))))
-            else:
-                client.execute(statement, bound((LONGLONG,) * size, [struct.pack("<q", one) for one in ids]))
 
 
 def measure(theirs: Side, ours: Side) -> tuple[float, tuple[float | None, ...]]:
@@ -97,25 +87,22 @@ class Side:
         self.count = count
         self.pid = pid
         self.cpu = 0.0
-        self.statement = client.prepare(QUERY.format(", ".join("?" * count))).id if form == "prepared" else None
+        self.query = QUERY.format(", ".join("?" * count))
+        self.statement = client.prepare(self.query).id if form == "prepared" else None
         client.write(self._command())
         self.length = len(client.result())
 
     def _command(self) -> bytes:
-        ids = random.sample(range(FIRST, FIRST + ROWS), self.count)
-        if self.statement is None:
-            return packet(self.client.text(QUERY.format(", ".join(map(str, ids)))), 0)
-        values = [struct.pack("<q", one) for one in ids]
-        return packet(self.client.execution(self.statement, bound((LONGLONG,) * self.count, values)), 0)
+        return command(self.client, self.statement, self.query, random.sample(range(FIRST, FIRST + ROWS), self.count))
 
     def round(self) -> float:
         """Microseconds a list, the median of a round."""
         commands = [self._command() for _ in range(LISTS)]
         found = []
         before = process_seconds(self.pid) if self.pid is not None else 0.0
-        for command in commands:
+        for one in commands:
             started = perf_counter()
-            self.client.write(command)
+            self.client.write(one)
             take(self.client.socket, self.length)
             found.append((perf_counter() - started) * 1e6)
         if self.pid is not None:

@@ -23,15 +23,17 @@ def run(bench: Bench) -> Result:
     server = bench.server
     sheet = Sheet(f"primary-key lookups, {load.connections} connections of sysbench, {ROWS:,} keys", COLUMNS)
     result = Result("mysql_hits", sheets=[sheet])
-    with bench.proxy() as (proxy, client), Bare("answer", server.host, server.port) as bare:
-        cache_points(client)
-        ways = (
-            Way("MySQL", server.host, server.port, server.pid),
-            Way("Upwell", "127.0.0.1", proxy.mysql_port, proxy.pid),
-            Way("bare responder", "127.0.0.1", bare.port, bare.pid),
-        )
+    with Bare("answer", server.host, server.port) as bare:
         for protocol, target in TARGETS.items():
-            measure(result, bench, client, ways, replace(load, prepared=protocol == "prepared"), protocol, target)
+            asked = replace(load, prepared=protocol == "prepared")
+            with bench.proxy() as (proxy, client):
+                cache_points(bench, proxy, client, prepared=asked.prepared)
+                ways = (
+                    Way("MySQL", server.host, server.port, server.pid),
+                    Way("Upwell", "127.0.0.1", proxy.mysql_port, proxy.pid),
+                    Way("bare responder", "127.0.0.1", bare.port, bare.pid),
+                )
+                measure(result, bench, client, ways, asked, protocol, target)
     return result
 
 

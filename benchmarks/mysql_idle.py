@@ -43,7 +43,7 @@ def run(bench: Bench) -> Result:
         own = replace(bench, server=server, _loaded=False)
         load = load_points(own)
         with own.proxy(f"--mysql-connections={idle + 2 * SPARE}") as (proxy, client):
-            cache_points(client)
+            cache_points(own, proxy, client, prepared=load.prepared)
             sysbench.run(load, "127.0.0.1", proxy.mysql_port, 2)
             do_nothing(result, own, proxy, load, idle)
             too_many(result, own, proxy)

@@ -20,7 +20,7 @@ def run(bench: Bench) -> Result:
     sheet = Sheet(f"requests of three lookups and a COMMIT, {load.connections} connections of sysbench", COLUMNS)
     result = Result("mysql_transactions", sheets=[sheet])
     with bench.proxy() as (proxy, client):
-        cache_points(client)
+        cache_points(bench, proxy, client, prepared=False)
         ways = (
             Way("MySQL", server.host, server.port, server.pid),
             Way("Upwell", "127.0.0.1", proxy.mysql_port, proxy.pid),

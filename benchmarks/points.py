@@ -9,7 +9,9 @@ from statistics import median
 from benchmarks import sysbench
 from benchmarks.bench import SCRATCH, Bench
 from benchmarks.sysbench import POINT_SELECT, Load, Outcome
+from benchmarks.warming import ask_each
 from examples.lobsters.cpu import process_seconds
+from examples.lobsters.proxy_process import ProxyProcess
 from upwell.client import Client
 
 ROWS = 10_000
@@ -32,11 +34,10 @@ def load_points(bench: Bench) -> Load:
     return Load(POINT_SELECT, SCRATCH, options=options, user=bench.server.user, password=bench.server.password)
 
 
-def cache_points(client: Client) -> None:
-    """Caches the lookups, with every key held."""
+def cache_points(bench: Bench, proxy: ProxyProcess, client: Client, *, prepared: bool) -> None:
+    """Caches the lookups, with every key held, as it comes by being asked for so."""
     client.create_cache(QUERY, name="points", database=SCRATCH)
-    for first in range(1, ROWS + 1, 1000):
-        client.cache("points").get_many(range(first, first + 1000))
+    ask_each(proxy, client, bench.server, QUERY, [(key,) for key in range(1, ROWS + 1)], prepared=prepared)
 
 
 @dataclass(frozen=True, slots=True)

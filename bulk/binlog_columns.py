@@ -34,6 +34,7 @@ from pyspark.sql.types import (
 )
 
 from bulk.binlog_follow import Stopped
+from planner.virtual_columns import told_by_rows
 from sqltypes.expression import Row
 from sqltypes.schema import Column, SqlType, Table
 from sqltypes.temporal import time_text
@@ -80,11 +81,12 @@ def spark_type(type_: SqlType, dates: str) -> DataType:
 
 
 def schema_of(tables: Sequence[Table], typed: bool, dates: str) -> StructType:
-    """The rows of the source. `typed`: the columns of the one table; else each row is a map of texts."""
+    """The rows of the source. `typed`: the columns of the one table; else each row is a map of texts. A VIRTUAL column
+    is left out where the reader's session would compute another value than the writer's did."""
     image: DataType = MapType(StringType(), StringType())
     if typed:
         (table,) = tables
-        image = StructType([StructField(c.name, spark_type(c.type, dates)) for c in table.columns])
+        image = StructType([StructField(c.name, spark_type(c.type, dates)) for c in told_by_rows(table)])
     return StructType(
         [
             StructField("gtid", StringType()),
@@ -105,16 +107,14 @@ Convert = Callable[[Sequence[Any]], pa.Array]
 
 @dataclass(slots=True)
 class Images:
-    """Rows of one table, or of several as texts -> an array of them; None where there is none."""
+    """Rows of one table -> an array of them; None where there is none. `columns`: by their position in a row."""
 
     type: pa.DataType
-    columns: list[Convert]
+    columns: list[tuple[int, Convert]]
 
     def array(self, rows: Sequence[Row | None]) -> pa.Array:
         missing = pa.array([row is None for row in rows], pa.bool_())
-        arrays = [
-            convert([None if row is None else row[at] for row in rows]) for at, convert in enumerate(self.columns)
-        ]
+        arrays = [convert([None if row is None else row[at] for row in rows]) for at, convert in self.columns]
         return pa.StructArray.from_arrays(arrays, fields=list(self.type), mask=missing)
 
 
@@ -122,7 +122,10 @@ def images_of(table: Table, dates: str) -> Images:
     image = schema_of((table,), True, dates)["after"].dataType
     assert isinstance(image, StructType)
     wanted = pa.struct(list(to_arrow_schema(image, timezone="UTC")))
-    return Images(wanted, [_converter(table, c, wanted.field(c.position).type, dates) for c in table.columns])
+    told = told_by_rows(table)
+    types = [field.type for field in wanted]
+    converters = [_converter(table, column, type_, dates) for column, type_ in zip(told, types, strict=True)]
+    return Images(wanted, [(table.columns.index(column), each) for column, each in zip(told, converters, strict=True)])
 
 
 def _converter(table: Table, column: Column, wanted: pa.DataType, dates: str) -> Convert:
@@ -178,12 +181,10 @@ def _is_date(value: str, plain: pa.DataType) -> bool:
 
 def texts_of(table: Table) -> Callable[[Row], list[tuple[str, str | None]]]:
     """A row as names and texts."""
-    columns = [(column.name, _text(column.type)) for column in table.columns]
+    columns = [(table.columns.index(column), column.name, _text(column.type)) for column in told_by_rows(table)]
 
     def texts(row: Row) -> list[tuple[str, str | None]]:
-        return [
-            (name, None if value is None else text(value)) for (name, text), value in zip(columns, row, strict=True)
-        ]
+        return [(name, None if row[at] is None else text(row[at])) for at, name, text in columns]
 
     return texts
 

@@ -189,7 +189,7 @@ def _sought(session: Session, start: Position) -> GtidSet:
     """Looks whether the server's history is that of `start`. The last transaction, to be compared, if it can be."""
     if session.no_right:
         raise Stopped(f"this server's binlog may not be read: {session.no_right}")
-    if wrong := [one for one in session.findings if one.severity is Severity.ERROR]:
+    if wrong := [one for one in (*session.findings, session.names) if one.severity is Severity.ERROR]:
         raise Stopped("; ".join(f"{one.seen} ({one.needed}; {'; '.join(one.mend)})" for one in wrong))
     check_history(start, session.executed, session.purged)
     if not start.last:

@@ -20,6 +20,7 @@ from bulk.rank_words import cut, headline, key_shown, number
 from bulk.ranking import Asked, Ranking, Sums, ranked
 from bulk.session import DEFAULT_MASTER, SparkSettings, open_session, why_unavailable
 from upwell.command import Failed, json_option, print_json
+from upwell.extras import how_to_install
 
 if TYPE_CHECKING:
     from bulk.log_files import LogFiles
@@ -28,8 +29,6 @@ WIDTH = 80
 SPARK_ROWS = 50_000_000  # from which on Spark is quicker than one process, its start included
 SHOWN = 10
 STATEMENTS = 5  # that are printed whole
-NO_PYARROW = "access logs are Parquet files: pip install 'upwell[rank]'"
-NO_CHART = "there is no chart: pip install 'upwell[rank]' brings matplotlib"
 
 
 @click.command()
@@ -56,7 +55,7 @@ def rank(
     are counted back from the newest read.
     """
     if importlib.util.find_spec("pyarrow") is None:
-        raise Failed(NO_PYARROW, 2)
+        raise Failed(f"access logs are Parquet files, which need pyarrow: {how_to_install('rank')}", 2)
     logs = found_in(folders)
     sums, told = summed(logs, Asked(hours, half_life, top), by, spark_master)
     for path, why in logs.skipped:
@@ -158,7 +157,7 @@ def of_cache(sums: Sums, name: str) -> Sums:
 def written(ranking: Ranking, out: Path) -> list[Path]:
     draw: Callable[[Ranking], dict[str, bytes]] | None = None
     if importlib.util.find_spec("matplotlib") is None:
-        click.echo(NO_CHART, err=True)
+        click.echo(f"there is no chart without matplotlib: {how_to_install('rank')}", err=True)
     else:
         from bulk.rank_chart import draw
     try:

@@ -14,11 +14,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from zipfile import ZipFile
 
+from upwell.extras import how_to_install
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 DEFAULT_MASTER = "local[2,3]"  # two tasks at once; one that fails is tried three times in all
-INSTALL = "pip install 'upwell[server,spark]', in a checkout: make spark"
 NO_JAVA = (
     "there is no Java: install one (Debian: openjdk-17-jre-headless; 17 or newer), and put `java` on PATH or set"
     " JAVA_HOME"
@@ -77,7 +78,7 @@ def why_unavailable(settings: SparkSettings, environment: Mapping[str, str] = os
     """What is missing on this machine, and what to do; "" if nothing is."""
     for package in ("pyspark", "pyarrow", "pandas"):
         if importlib.util.find_spec(package) is None:
-            return f"{package} is not installed: {INSTALL}"
+            return f"{package} is not installed: {how_to_install('spark')}"
     if not settings.is_connect and not settings.java and find_java(environment) is None:
         home = environment.get("JAVA_HOME")
         return NO_JAVA if not home else f"JAVA_HOME is {home!r}, where there is no bin/java"

@@ -16,12 +16,14 @@ import socket
 import sys
 import threading
 from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any
 
 from bulk.frames import Answered, Ask, Cancel, Ended, Open, Opened, Piece, Refused, packed, receive
 from bulk.priority import stand_back
 from bulk.session import open_session, why_unavailable
 from bulk.slice_source import NAME, Slice, source_of
+from bulk.workers import Watch, executors_of, within
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -36,6 +38,8 @@ class Sidecar:
         self._sending = threading.Lock()
         self._jobs: queue.Queue[Ask | None] = queue.Queue()
         self._session: SparkSession | None = None
+        self._connect = False  # whether the session is one of Spark Connect
+        self._within: float | None = None  # seconds to wait for a worker
         self._cancelled: set[int] = set()
 
     def serve(self) -> None:
@@ -50,14 +54,15 @@ class Sidecar:
                 self._jobs.put(message)
             elif isinstance(message, Cancel):
                 self._cancelled.add(message.job)
-                assert self._session is not None
-                self._session.interruptTag(_tag(message.job))
+                self._interrupt(message.job)
 
     def _open(self, message: Open) -> bool:
         why = why_unavailable(message.settings)
         if not why:
             try:
                 self._session = open_session(message.settings)
+                self._connect = message.settings.is_connect
+                self._within = within(self._session, message.settings)
                 told = f"Spark {self._session.version} at {message.settings.address}"
                 self._send(Opened(told, message.settings.slots))
                 return True
@@ -82,11 +87,8 @@ class Sidecar:
         session = self._session
         assert session is not None
         session.dataSource.register(source_of([Slice(job.login, questions) for questions in job.slices]))
-        session.addTag(_tag(job.job))
-        try:
+        with self._tagged(session, _tag(job.job)), self._watched(session, job.job):
             table = session.read.format(NAME).load().toArrow()
-        finally:
-            session.removeTag(_tag(job.job))
         some: list[Piece] = []
         size = 0
         for batch in table.to_batches():
@@ -99,6 +101,33 @@ class Sidecar:
                         self._send(Answered(job.job, some))
                         some, size = [], 0
         self._send(Answered(job.job, some))
+
+    @contextmanager
+    def _tagged(self, session: SparkSession, tag: str) -> Iterator[None]:
+        """What the thread begins meanwhile can be interrupted by any other. A session's own tags are a thread's, but
+        for Spark Connect, which has no context."""
+        context = None if self._connect else session.sparkContext
+        add, remove = (
+            (session.addTag, session.removeTag) if context is None else (context.addJobTag, context.removeJobTag)
+        )
+        add(tag)
+        try:
+            yield
+        finally:
+            remove(tag)
+
+    def _interrupt(self, job: int) -> None:
+        assert self._session is not None
+        if self._connect:
+            self._session.interruptTag(_tag(job))
+        else:
+            self._session.sparkContext.cancelJobsWithTag(_tag(job))
+
+    def _watched(self, session: SparkSession, job: int) -> AbstractContextManager[None]:
+        if self._within is None:
+            return nullcontext()
+        watch = Watch(lambda: executors_of(session), lambda: self._interrupt(job), self._within)
+        return watch.watching()
 
     def _send(self, message: object) -> None:
         with self._sending:

@@ -14,6 +14,7 @@ from typing import Any
 
 from dataflow.arrangement import NOWHERE, Arrangement, LinearArrangement, Memory
 from dataflow.derivation import Grouping, Level, Params, ReaderProgram
+from dataflow.entries import WIDE, WIDE_LETTER
 from dataflow.operators.aggregate import (
     EXACT,
     Accumulator,
@@ -156,6 +157,9 @@ def _weighing(types: Sequence[SqlType]) -> Callable[[Row], int]:
     for at, type_ in enumerate(types):
         if type_.is_integer or type_.is_approximate or type_.name in ("bit", "time"):
             fixed += NUMBER_BYTES
+        elif type_.is_string or type_.name == "json":  # as `entries.value_bytes`
+            plain = f"r[{at}] is None or r[{at}].isascii()"
+            varying.append(f"(size(r[{at}]) if {plain} else {WIDE} + {WIDE_LETTER} * len(r[{at}]))")
         else:
             varying.append(f"size(r[{at}])")
     code = Codegen()
@@ -335,6 +339,9 @@ def reader_node(plan: QueryPlan, tag: int, nodes: Mapping[ArrangementPlan, Arran
         limit=_limit(reader.limit) if reader.limit is not None and not evict else None,
         limit_from_params=not evict and _limit_from_params(reader.limit),
         compared={at: compile_predicate(expr, layout) for at, expr in steady(reader, plan.key).items()},
+        reading=compile_sort_key([(term.expr, term.descending) for term in reader.reading], layout)
+        if reader.reading
+        else None,
     )
     return ReaderNode(given, tag, program, _params_key(key_params, exact=evict), memory)
 

@@ -5,6 +5,7 @@ on some rows. `ReaderNode.derive` does all of it in one step, `dataflow/large_an
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -12,7 +13,7 @@ from dataflow.arrangement import UNBOUNDED, Arrangement, Entries
 from dataflow.entries import ENTRY_BYTES, Entry
 from dataflow.operators.aggregate import VALUES, Accumulator, State, add_value, empty_state, result
 from dataflow.ranges import Range
-from sqltypes.errors import EvaluationError
+from sqltypes.errors import EvaluationError, UpwellError
 from sqltypes.expression import Key, Row, Value
 from sqltypes.spellings import SPELLINGS
 from sqltypes.values import identical
@@ -73,6 +74,8 @@ class ReaderProgram:
     limit_from_params: bool
     # By parameter the comparison of it with a column, for those that are nothing else (`planner/crossings.py`).
     compared: Mapping[int, Callable[[Row, Params], bool]] = field(default_factory=dict)
+    # By which the rows of one key are sorted where there is no ORDER BY.
+    reading: Callable[[Row], Any] | None = None
 
 
 @dataclass(slots=True)
@@ -82,6 +85,14 @@ class Hole:
     level: int
     key: Key
     values: Row
+
+
+def read_in_order(reading: Callable[[Row], Any], rows: list[Row]) -> list[Row]:
+    """The rows as MySQL reads them. Where the place of one is not known they stay as they are: any order is right."""
+    if len(rows) > 1:
+        with suppress(UpwellError):
+            return sorted(rows, key=reading)
+    return rows
 
 
 class TooLong(Exception):

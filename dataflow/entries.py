@@ -13,6 +13,7 @@ Invariants:
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from sys import getsizeof
 from typing import TYPE_CHECKING, Any
 
 from gtid_tracker.tracker import Cut
@@ -104,6 +105,11 @@ class Held:
         self.stale()
         self.reader.memory.used -= self.body_size
         self.body_size = 0
+
+    def body(self, format_: int) -> bytes | None:
+        """The encoding in this format, if it is stored. There is no place yet for a format that came later."""
+        bodies = self.bodies
+        return bodies[format_] if bodies is not None and format_ < len(bodies) else None
 
     def list(self, format_: int) -> bytes:
         """Puts the encoding where lists of keys find it. Requires: it is stored, and the key is the reader's."""
@@ -235,6 +241,18 @@ def dependents_of(entry: Entry) -> frozenset[Held]:
     return frozenset(dependents) if isinstance(dependents, set) else frozenset((dependents,))
 
 
-def row_bytes(row: Row, sizeof: Callable[[object], int]) -> int:
-    """Bytes that a row occupies, shared small objects counted as if they were its own."""
-    return sizeof(row) + sum(map(sizeof, row)) + 16
+WIDE, WIDE_LETTER = 80, 3
+"""Bytes of a str that is not ASCII, and of each letter. Whoever sends it may give it its UTF-8 spelling, too: then it
+has both. What a row weighs must not depend on who has read it, so all count alike: 1 and 2 bytes of a text of accents,
+2 and mostly 1 of an English one with a dash; others take less before they are sent, and more then."""
+
+
+def value_bytes(value: object) -> int:
+    """Bytes that a value occupies, shared small objects counted as if they were its own."""
+    if value.__class__ is str and not value.isascii():
+        return WIDE + WIDE_LETTER * len(value)
+    return getsizeof(value)
+
+
+def row_bytes(row: Row) -> int:
+    return getsizeof(row) + sum(map(value_bytes, row)) + 16

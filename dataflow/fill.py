@@ -34,6 +34,7 @@ from gtid_tracker.bracket import Bracket
 from gtid_tracker.gtid import GtidSet, MutableGtidSet
 from planner.plan import AnswerArrangement, Crossing
 from planner.upquery_sql import FOUND_ROWS, answer_sql, crossing_sqls, semijoin_sql
+from planner.vindex_hints import as_asked
 from sqltypes.errors import EvaluationError, InvariantViolated, SourceError, UpwellError
 from sqltypes.expression import Key, Row, Value
 from sqltypes.schema import ResultColumn
@@ -208,7 +209,7 @@ class Fill:
             statements += self._root_statement()
             for number in range(len(reader.program.levels)):
                 statements += self._lookup_statements(number, exact)
-        checks = tuple(Statement(check.sql) for check, _ in self.checks)
+        checks = tuple(Statement(as_asked(check.sql, plan.tables)) for check, _ in self.checks)
         return UpqueryRequest(
             self.id, tuple(statements), reader.tables, plan.database, slow, exact=exact, checks=checks
         )
@@ -369,7 +370,7 @@ class Fill:
             found = self.reader.derive(params, self.overlay, most)
             if found.holes:
                 return None
-            joined += self.reader.passing(found.rows, params)
+            joined += self.reader.passing_in_order(found.rows, params)
         return self.reader.finish_passed(joined, keys[0][1])
 
     def compare(self, own: Sequence[OwnAnswer | SourceError]) -> Check | None:

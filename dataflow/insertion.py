@@ -248,7 +248,7 @@ def _audited_in_steps(fill: Fill, held: Held, params: Params, forward: Callable[
 def _stored(reader: ReaderNode, bodies: list[bytes | None], rows: list[Row]) -> Steps[bool]:
     """Whether these encodings are of the rows, in whatever order."""
     joins = reader.joins or [b"".join] * len(bodies)
-    for encode, join, body in zip(reader.encoders, joins, bodies, strict=True):
+    for encode, join, body in zip(reader.encoders, joins, bodies, strict=False):
         if body is None:
             continue
         encoded = []

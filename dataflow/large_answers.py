@@ -11,6 +11,7 @@ from __future__ import annotations
 import heapq
 from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Sequence
+from contextlib import suppress
 from itertools import islice
 from operator import itemgetter
 from typing import Any, TypeVar
@@ -21,6 +22,7 @@ from dataflow.entries import Entry, Held, Linking, add_dependent, release
 from dataflow.operators.aggregate import State
 from dataflow.ranges import Range
 from dataflow.reader import ReaderNode
+from sqltypes.errors import UpwellError
 from sqltypes.expression import Key, Row
 
 Item = TypeVar("Item")
@@ -298,14 +300,18 @@ def finished(reader: ReaderNode, joined: Sequence[Row], params: Params) -> Steps
 
 
 def passing(reader: ReaderNode, joined: Sequence[Row], params: Params) -> Steps[list[Row]]:
-    if reader.program.filter is None:
-        return list(joined)
+    """The rows of one key that pass the filter, as `ReaderNode.passing_in_order` gives them."""
     out: list[Row] = []
-    for some in parts(joined):
+    for some in parts(joined) if reader.program.filter is not None else ():
         out += reader.passing(some, params)
         if some is not joined:
             yield
-    return out
+    rows = out if reader.program.filter is not None else list(joined)
+    reading = reader.program.reading
+    if reading is not None:
+        with suppress(UpwellError):  # the place of a row is not known
+            return [row for _, row in (yield from in_order(reading, rows, params))]
+    return rows
 
 
 def grouped(reader: ReaderNode, rows: list[Row], params: Params) -> Steps[list[Row]]:

@@ -31,6 +31,7 @@ from dataflow.derivation import (
     aggregate,
     expand,
     keep_distinct,
+    read_in_order,
 )
 from dataflow.entries import ENTRY_BYTES, Entry, Held, relink, unlinked
 from dataflow.operators.answer import AnswerEntry, AnswerNode
@@ -63,7 +64,7 @@ class ReaderNode:
         # there is one more than MOST_ENCODED, any key may have been.
         self.encoded: dict[int, set[Key]] = {}
         # By wire format the encodings that lists of keys have asked for, of `bodies` that are not None.
-        self.listed: tuple[dict[Key, bytes], ...] = tuple({} for _ in range(MOST_FORMATS))
+        self.listed: list[dict[Key, bytes]] = [{} for _ in range(USUAL_FORMATS)]
         self.long: set[Key] = set()  # keys that are held, and were once more than a short step to derive
         # Is told with which columns MySQL has answered an upquery whose rows are held as they are.
         self.on_columns: Callable[[tuple[ResultColumn, ...]], None] | None = None
@@ -132,9 +133,14 @@ class ReaderNode:
         passes = self.program.filter
         return joined if passes is None else [row for row in joined if passes(row, params)]
 
+    def passing_in_order(self, joined: Iterable[Row], params: Params) -> Iterable[Row]:
+        """As `passing`, in the order in which MySQL reads one key's rows, where that is known."""
+        rows = self.passing(joined, params)
+        return rows if self.program.reading is None else read_in_order(self.program.reading, list(rows))
+
     def finish(self, joined: Iterable[Row], params: Params) -> list[Row]:
         """What is above the lookups for one key: filter, aggregate, having, project, distinct, order, limit."""
-        return self.finish_passed(self.passing(joined, params), params)
+        return self.finish_passed(self.passing_in_order(joined, params), params)
 
     def finish_passed(self, rows: Iterable[Row], params: Params) -> list[Row]:
         """What is above the filter, for the rows of one key or of all keys of an IN-list."""
@@ -181,7 +187,7 @@ class ReaderNode:
                 return None
             if short and self.program.levels:
                 room -= len(found.rows)
-            joined += self.passing(found.rows, params)
+            joined += self.passing_in_order(found.rows, params)
         return self.finish_passed(joined, keys[0][1])
 
     def weight(self, params: Params, levels: Sequence[Entries]) -> int:
@@ -327,7 +333,7 @@ class ReaderNode:
     def body(self, held: Held, params: Params, format_: int) -> bytes | None:
         """The key's answer in a wire format: the stored bytes, else encoded now and stored; None if a hole was met.
         Raises TooLong."""
-        if held.bodies is not None and (stored := held.bodies[format_]) is not None:
+        if (stored := held.body(format_)) is not None:
             return stored
         rows = self.rows_of(held, params)
         if rows is None:
@@ -353,7 +359,7 @@ class ReaderNode:
 
     def is_large(self, held: Held, format_: int) -> bool:
         """Whether the answer is not stored, and so large that to derive and to encode it should be two steps."""
-        if held.bodies is not None and held.bodies[format_] is not None:
+        if held.body(format_) is not None:
             return False
         deps = held.deps
         if held.key in self.long or len(deps) > MANY_DEPS:
@@ -384,6 +390,8 @@ class ReaderNode:
         bodies = held.bodies
         assert bodies is not None
         others = held.body_size if bodies.count(None) < len(bodies) else 0
+        if format_ >= len(bodies):
+            bodies += [None] * (format_ + 1 - len(bodies))
         bodies[format_] = encoded
         grown = others + len(encoded) + BODY_BYTES - held.body_size
         held.body_size += grown
@@ -431,7 +439,7 @@ class ReaderNode:
 
 
 MOST_LATELY = 10_000
-MOST_FORMATS = 8  # of the wire
+USUAL_FORMATS = 8  # of the wire
 MOST_ENCODED = 1000  # keys of one format that are remembered until its encoder stays
 LARGE_BYTES, MANY_DEPS = 200_000, 500  # of the entries below an answer, and how many of them
 MOST_HELD = 1_000  # rows of several keys that are joined in one step, to see whether all are held

@@ -7,13 +7,16 @@ from collections.abc import Iterable, Iterator
 from planner.plan import AggregateArrangement, AnswerArrangement, RowsArrangement, TopKArrangement
 from planner.plan import Arrangement as ArrangementPlan
 from sqltypes.expression import Expr, columns_of
-from sqltypes.schema import Table
+from sqltypes.schema import ZONE_TABLES, Table
 
 
 def wanted_columns(plan: ArrangementPlan) -> Iterator[tuple[Table, frozenset[str]]]:
-    """The columns of each table that an arrangement reads from changes, lower case."""
+    """The columns of each table that an arrangement reads from changes, lower case. Changes of MySQL's tables of time
+    zones come unasked (`vstream/decode.py`)."""
     if isinstance(plan, AnswerArrangement):
         for input_ in plan.inputs:
+            if input_.table in ZONE_TABLES:
+                continue
             exprs = (*input_.used, *((input_.filter,) if input_.filter is not None else ()))
             names = [name for name in input_.key_columns if name is not None]
             yield input_.table, _names(names, exprs)

@@ -28,6 +28,20 @@ FAREWELLS = frozenset({1053, 1927, 3169, 4031})
 Finished = Callable[[list[Answer] | UpwellError], None]
 
 
+def settling(future: asyncio.Future[list[Answer]]) -> Callable[[list[Answer] | UpwellError], None]:
+    """Hands the outcome of a job on to whoever awaits the future, if anybody still does."""
+
+    def finished(outcome: list[Answer] | UpwellError) -> None:
+        if future.done():
+            return
+        if isinstance(outcome, UpwellError):
+            future.set_exception(outcome)
+        else:
+            future.set_result(outcome)
+
+    return finished
+
+
 class Connection:
     """Invariants:
     1. `_finished` is set exactly while answers are expected.
@@ -71,12 +85,14 @@ class Connection:
         prepared: tuple[int, ...] = (),
         row_limit: int = 0,
         largest_row: int = 0,
+        raw: bool = False,
     ) -> None:
         """Sends `packets` of `count` commands; `finished` gets their answers in order, or SourceDown, or Fault where a
         value is none of its type, once, on the loop.
 
         `database`: selected before where it is not already; "" keeps what is. `row_limit`, `largest_row`: bytes of all
         rows and of one row, beyond which the connection is dropped and `finished` gets AnswerTooLarge; 0 is no limit.
+        `raw`: rows stay the bytes that they are.
         Requires: `alive` and not `busy`.
         """
         assert self._finished is None, "one run at a time"
@@ -89,22 +105,14 @@ class Connection:
             self._previous_database, self.database = self.database, database
         self._finished = finished
         self._row_limit, self._largest_row = row_limit, largest_row
-        self._decoder.expect(count, prepared)
+        self._decoder.expect(count, prepared, raw=raw)
         self._send(packets)
 
     def submit(self, statements: Sequence[bytes]) -> asyncio.Future[list[Answer]]:
         """The answers to these SQL statements, sent in one piece. A failing statement does not stop the others."""
         future: asyncio.Future[list[Answer]] = self._loop.create_future()
 
-        def finished(outcome: list[Answer] | UpwellError) -> None:
-            if future.done():
-                return
-            if isinstance(outcome, UpwellError):
-                future.set_exception(outcome)
-            else:
-                future.set_result(outcome)
-
-        self.run(b"".join(map(query, statements)), len(statements), finished)
+        self.run(b"".join(map(query, statements)), len(statements), settling(future))
         return future
 
     def send_unanswered(self, packets: bytes) -> None:

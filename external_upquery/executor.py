@@ -18,15 +18,15 @@ import structlog
 
 from dataflow.messages import UpqueryAnswer, UpqueryFailed, UpqueryRequest
 from external_upquery.columns import KNOWN_COLLATIONS, to_result_column
-from external_upquery.connection import Connection
+from external_upquery.connection import Connection, settling
 from external_upquery.deadlines import Deadlines
 from external_upquery.dialect import Asked, Dialect, MysqlDialect, Position
 from external_upquery.job import DEFAULT_ANSWER_LIMIT, Job, Outcome, checked, close_statements, rows_of
 from external_upquery.login import CONNECT_SECONDS
 from external_upquery.passed import Passed
-from external_upquery.pool import Pool
+from external_upquery.pool import Packet, Pool
 from external_upquery.protocol import Answer, ResultSet, query
-from external_upquery.shares import kind_of
+from external_upquery.shares import ANY, UNKNOWN, kind_of
 from external_upquery.snapshot import COMMIT
 from external_upquery.turns import Turns
 from external_upquery.upstream import Upstream
@@ -58,7 +58,7 @@ class Executor:
     Invariants:
     1. A job is in the queue, or runs on `connection`, or waits for its turn to lock, or has ended.
     2. While a job waits in the queue that may run, no connection is idle. Reads that have their part of the connections
-       may not, nor jobs of a shard that has its part.
+       may not, nor jobs for a table or shard that has its part.
     """
 
     def __init__(
@@ -85,6 +85,10 @@ class Executor:
         self._closed = False
 
     @property
+    def packet(self) -> Packet:
+        return self._pool.packet
+
+    @property
     def in_flight(self) -> int:
         """Requests that run at the source now."""
         return len(self._running)
@@ -96,15 +100,16 @@ class Executor:
     @property
     def full(self) -> bool:
         """Whether any fill would wait for a connection."""
-        return self.would_wait(())
+        return self._pool.full or not self._queue.would_run(False, ANY)
 
-    def would_wait(self, shards: Sequence[str] | None) -> bool:
-        """Whether a fill of these would wait for a connection. `shards`: as `UpqueryRequest` has it."""
-        return self._pool.full or not self._queue.would_run(False, kind_of(self._dialect.reached(shards)))
+    def would_wait(self, shards: Sequence[str] | None, tables: Sequence[str]) -> bool:
+        """Whether a fill would wait for a connection. `shards`, `tables`: as `UpqueryRequest` has them."""
+        kind = kind_of(self._dialect.reached(shards) or tables)
+        return self._pool.full or not self._queue.would_run(False, kind)
 
     @property
     def held_back(self) -> int:
-        """Requests that wait because their shard has its part of the connections."""
+        """Requests that wait because their table or shard has its part of the connections."""
         return self._queue.held_back
 
     @property
@@ -172,7 +177,7 @@ class Executor:
                 deliver(UpqueryFailed(request.id, read))
 
         job = Job(sending.packets, sending.count, finished, request.database or dialect.database, deadline=deadline)
-        job.kind = kind_of(dialect.waits_for(sending))
+        job.kind = kind_of(dialect.waits_for(sending) or request.tables)
         job.largest_row, job.restoring = LARGEST_ROW, sending.restoring
         self._upqueries[request.id] = job
         self.counters["upqueries"] += 1
@@ -213,7 +218,7 @@ class Executor:
         queue, or rows of more than `answer_limit` bytes).
         """
         job = self._job((READ_ONLY, query(sql), COMMIT), 3, database, deadline)
-        job.kind = kind_of(self._dialect.reached(None))
+        job.kind = kind_of(self._dialect.reached(None)) or UNKNOWN
         job.read, job.restoring = True, 1
         job.answer_limit = answer_limit
         answers = await self._run(job)
@@ -231,8 +236,10 @@ class Executor:
         deadline: float | None = None,
         after: GtidSet | None = None,
         patience: float = 0.0,
+        tables: Sequence[str] = (),
     ) -> Passed:
-        """As `query`, in the same round trip with what the source had executed before it.
+        """As `query`, in the same round trip with what the source had executed before it. `tables`: as `UpqueryRequest`
+        has them; none: not known.
 
         `after`: a set that the source first waits for, `patience` seconds at most; whether it came shows in `executed`.
         The connection is taken meanwhile, where the source can wait by itself.
@@ -243,7 +250,7 @@ class Executor:
             after = None
         sending = self._dialect.read(sql, database, after, patience)
         job = self._job((sending.packets,), sending.count, database, deadline)
-        job.kind = kind_of(self._dialect.waits_for(sending))
+        job.kind = kind_of(self._dialect.waits_for(sending) or tables) or UNKNOWN
         job.read, job.restoring = True, sending.restoring
         answers = await self._run(job)
         self.counters["passed"] += 1
@@ -282,15 +289,21 @@ class Executor:
         job.kind, job.restoring = kind_of(shards), restoring
         return await self._run(job)
 
+    async def question(self, sql: str) -> list[Row]:
+        """The rows of a statement about the source itself, which no database that is selected changes. Raises
+        SourceError, SourceDown, DeadlinePassed, Overloaded."""
+        return rows_of(await self._asked((query(sql),)))
+
     async def _asked(self, packets: Sequence[bytes], shards: Sequence[str] = ()) -> list[Answer]:
         answers = await self.ask(packets, shards, restoring=min(2, len(packets) - 1))  # of several: USE and COMMIT
         checked(answers, 0)
         return answers
 
     async def describe(
-        self, sql: str, database: str = "", *, deadline: float | None = None
+        self, sql: str, database: str = "", *, deadline: float | None = None, tables: Sequence[str] = ()
     ) -> tuple[tuple[ResultColumn, ...], int]:
         """The columns that a statement would give, with their own collations, and the number of its `?`. It is not run.
+        `tables`: as for `read`; one that is locked is not prepared either.
 
         Raises SourceError, SourceDown, DeadlinePassed, Overloaded.
         """
@@ -299,7 +312,7 @@ class Executor:
             self._collations = {**KNOWN_COLLATIONS, **{_integer(number): str(name) for number, name in rows}}
         sending = self._dialect.describing(sql)
         job = self._job((sending.packets,), sending.count, database, deadline)
-        job.kind = kind_of(self._dialect.waits_for(sending))
+        job.kind = kind_of(self._dialect.waits_for(sending) or tables) or UNKNOWN
         job.prepared, job.before_release, job.restoring = sending.prepared, close_statements, sending.restoring
         answer = self._dialect.described(sending, await self._run(job))
         if isinstance(answer, SourceError):
@@ -309,15 +322,7 @@ class Executor:
     async def _run(self, job: Job) -> list[Answer]:
         future: asyncio.Future[list[Answer]] = self._loop.create_future()
 
-        def finished(outcome: Outcome) -> None:
-            if future.done():
-                return
-            if isinstance(outcome, UpwellError):
-                future.set_exception(outcome)
-            else:
-                future.set_result(outcome)
-
-        job.finished = finished
+        job.finished = settling(future)
         self._admit(job)
         try:
             return await future
@@ -371,7 +376,11 @@ class Executor:
             self._loop.call_soon(self._end, job, error)
             return
         self._queue.add(job)
-        if self._queue.due:
+        if not self._queue.due:
+            return
+        if (connection := self._pool.take()) is not None:
+            self._next(connection)
+        else:
             self._pool.grow()
 
     def _start(self, job: Job, connection: Connection) -> None:
@@ -401,7 +410,7 @@ class Executor:
     def _on_finished(self, job: Job, connection: Connection, outcome: Outcome) -> None:
         if job in self._running:
             self._running.discard(job)
-            self._queue.ended(job)
+            self._queue.ended(job, answered=not isinstance(outcome, UpwellError))
         if isinstance(outcome, SourceDown) and not job.retried and not job.ended and not self._closed:
             job.retried = True
             job.connection = None

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from external_upquery.connection import Connection
 from external_upquery.protocol import COM_STMT_CLOSE, Answer, Prepared, ResultSet, command
-from external_upquery.shares import ANY
+from external_upquery.shares import ANY, Kind
 from sqltypes.errors import SourceError, UpwellError
 from sqltypes.expression import Row
 
@@ -35,7 +35,7 @@ class Job:
     retried: bool = False
     ended: bool = False
     read: bool = False  # of a client: such take a part of the connections at most
-    kind: str = ANY  # of the shards that it waits for: such take a part of the connections at most
+    kind: Kind = ANY  # what it asks for: jobs for one table or shard take a part of the connections at most
     restoring: int = 0
     place: int = 0  # in the queue
     locks: bool = False  # it has a turn to lock, or waits for one

@@ -14,13 +14,30 @@ from concurrent.futures import ThreadPoolExecutor
 
 from external_upquery.connection import Connection
 from external_upquery.login import CONNECT_SECONDS, Login, log_in
-from external_upquery.protocol import query
+from external_upquery.protocol import Answer, ResultSet, query
 from external_upquery.upstream import Upstream
 from sqltypes.errors import SourceDown, UpwellError
 
 RETRY_AFTER = 0.2  # seconds after a failed attempt without another one
 STALLED_AFTER = 0.5  # seconds after which an attempt at a source that was down counts as failed
 LOGIN_THREADS = 4
+_PACKET = query("SELECT @@session.max_allowed_packet")
+
+
+class Packet:
+    """`bytes`: how long a string may be that MySQL makes in the sessions of a pool, max_allowed_packet, which a session
+    has from its login on; None before the first one, 0 where they differ. `on_change` is told of each change."""
+
+    def __init__(self) -> None:
+        self.bytes: int | None = None
+        self.on_change: Callable[[], None] = lambda: None
+
+    def note(self, told: int) -> None:
+        """Of one more session."""
+        found = told if self.bytes in (None, told) else 0
+        if found != self.bytes:
+            self.bytes = found
+            self.on_change()
 
 
 class Pool:
@@ -44,6 +61,7 @@ class Pool:
         self.size = 0
         self.opening = 0
         self.failures = 0
+        self.packet = Packet()
         self.error: UpwellError | None = None  # of the last attempt; None once one has succeeded
         self._upstream = upstream
         self._connect_seconds = connect_seconds
@@ -127,6 +145,17 @@ class Pool:
         connection = Connection(login.result(), self._loop, self._on_lost)
         self.size += 1
         self._members.add(connection)
+        if self._upstream.kind != "mysql":  # each of vtgate's tablets has one of its own
+            self._on_open(connection)
+        else:
+            connection.run(_PACKET, 1, lambda outcome: self._on_packet(connection, outcome))
+
+    def _on_packet(self, connection: Connection, outcome: list[Answer] | UpwellError) -> None:
+        if isinstance(outcome, UpwellError):
+            return  # the connection is lost
+        (answer,) = outcome
+        if isinstance(answer, ResultSet):
+            self.packet.note(int(str(answer.rows[0][0])))
         self._on_open(connection)
 
     def _on_lost(self, connection: Connection) -> None:

@@ -8,6 +8,7 @@ wait or know of sockets; it is called from `external_upquery/connection.py`.
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -88,8 +89,10 @@ def query(sql: str | bytes) -> bytes:
 
 
 _layouts: dict[bytes, Layout] = {}
+PREPARED, RAW = 1, 2
+"""Kinds of answers: of COM_STMT_PREPARE; with rows that stay the bytes that they are."""
 KEPT_BYTES = 4096  # of the last answer of a pipeline, which may come again
-PLAIN = tuple((False,) * count for count in range(8))  # what `expect` is told, without prepared statements
+PLAIN = tuple((0,) * count for count in range(8))  # what `expect` is told, without prepared statements
 
 
 class Answers:
@@ -102,7 +105,7 @@ class Answers:
 
     def __init__(self, *, deprecate_eof: bool) -> None:
         self._deprecate_eof = deprecate_eof
-        self._expected: deque[bool] = deque()  # whether the answer is a prepared statement's
+        self._expected: deque[int] = deque()  # of which kind each answer is
         self._held = bytearray()
         self._needed = 0  # bytes that `_held` must have before another try is worth it
         self._rows: list[Row] | None = None
@@ -124,13 +127,15 @@ class Answers:
         """Bytes without which nothing more is decoded, at least: those of a packet that is incomplete."""
         return max(0, self._needed - len(self._held))
 
-    def expect(self, count: int, prepared: tuple[int, ...] = ()) -> None:
-        """`count` more answers are coming; those at the indexes `prepared` are of COM_STMT_PREPARE."""
+    def expect(self, count: int, prepared: tuple[int, ...] = (), *, raw: bool = False) -> None:
+        """`count` more answers are coming; those at the indexes `prepared` are of COM_STMT_PREPARE. `raw`: a row of the
+        others is one value, the bytes that MySQL has sent."""
         self.row_bytes = 0
-        if not prepared:
-            self._expected.extend(PLAIN[count] if count < len(PLAIN) else (False,) * count)
+        if prepared or raw:
+            others = RAW if raw else 0
+            self._expected.extend(PREPARED if index in prepared else others for index in range(count))
         else:
-            self._expected.extend(index in prepared for index in range(count))
+            self._expected.extend(PLAIN[count] if count < len(PLAIN) else (0,) * count)
 
     def feed(self, data: bytes) -> list[Answer]:
         """The answers that are complete with these bytes. Raises ProtocolBroken."""
@@ -212,7 +217,8 @@ class Answers:
         if first == ERR:
             self._finish(_error(payload), 0)
             return after
-        if self._expected[0]:
+        kind = self._expected[0]
+        if kind == PREPARED:
             return self._prepared_at(payload, data, position, after, end)
         if first == OK:
             done = _done(payload)
@@ -224,7 +230,7 @@ class Answers:
         behind = self._skip(data, after, end, count, position)
         if behind < 0:
             return behind
-        self._layout = _layout(data[after:behind], count)
+        self._layout = _raw_layout(data[after:behind], count) if kind else _layout(data[after:behind], count)
         self._rows = []
         return behind if self._deprecate_eof else self._skip_end(data, behind, end, position)
 
@@ -306,6 +312,22 @@ def _layout(announced: bytes, count: int) -> Layout:
             _layouts.clear()
         _layouts[announced] = layout
     return layout
+
+
+def _raw_layout(announced: bytes, count: int) -> Layout:
+    return Layout(tuple(_columns(announced, count)), _raw_rows, lambda payload: (payload,))
+
+
+def _raw_rows(data: bytes, position: int, end: int, append: Callable[[Row], object]) -> int:
+    """As `DecodeRows`: up to what is no whole row in one packet."""
+    while position + 4 < end:
+        size = data[position] | data[position + 1] << 8 | data[position + 2] << 16
+        following = position + 4 + size
+        if following > end or size == MULTI_PACKET or data[position + 4] in (EOF, ERR):
+            break
+        append((data[position + 4 : following],))
+        position = following
+    return position
 
 
 def _columns(announced: bytes, count: int) -> list[RawColumn]:

@@ -8,6 +8,7 @@ names that do not exist are absent from the result.
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -19,11 +20,23 @@ from pymysql.connections import Connection
 from sqlalchemy.dialects.mysql.base import ischema_names
 from sqlalchemy.engine.reflection import Inspector
 
+from external_upquery import view_text
 from external_upquery.column_types import GEOMETRIES, column_type
 from external_upquery.login import CUT_OFF, connect
 from external_upquery.upstream import Upstream
+from planner.sql_text import relation_name
 from sqltypes.errors import SourceDown, SourceError
-from sqltypes.schema import ANY_TABLE, Column, Relation, SchemaSnapshot, Table, View
+from sqltypes.schema import (
+    ANY_TABLE,
+    UNKNOWN_ORDER,
+    Column,
+    IndexPart,
+    Relation,
+    SchemaSnapshot,
+    Table,
+    View,
+    ordered_by,
+)
 
 Name = tuple[str, str]  # (schema, name)
 
@@ -45,13 +58,14 @@ COLUMNS = sa.table(
             "DATETIME_PRECISION",
             "COLLATION_NAME",
             "EXTRA",
+            "GENERATION_EXPRESSION",
         ),
     ),
     schema="information_schema",
 )
 TABLES = sa.table(
     "TABLES",
-    *map(sa.column, ("TABLE_SCHEMA", "TABLE_NAME", "TABLE_TYPE", "ENGINE", "TABLE_ROWS")),
+    *map(sa.column, ("TABLE_SCHEMA", "TABLE_NAME", "TABLE_TYPE", "ENGINE", "TABLE_ROWS", "CREATE_OPTIONS")),
     schema="information_schema",
 )
 VIEWS = sa.table(
@@ -70,6 +84,7 @@ STATISTICS = sa.table(
             "INDEX_NAME",
             "SEQ_IN_INDEX",
             "COLUMN_NAME",
+            "COLLATION",
             "SUB_PART",
             "INDEX_TYPE",
             "IS_VISIBLE",
@@ -77,12 +92,15 @@ STATISTICS = sa.table(
     ),
     schema="information_schema",
 )
-# A variable that this server may not have is asked for by name, which is no error.
+# A variable that this server may not have is asked for by name, which is no error. It takes MySQL more than a
+# millisecond: a connection asks so once, and then by a SELECT of those that there are.
 VARIABLES = sa.text(
     "SHOW GLOBAL VARIABLES WHERE Variable_name IN"
     " ('version', 'lower_case_table_names', 'innodb_native_foreign_keys',"
     " 'show_gipk_in_create_table_and_information_schema')"
 )
+# Of an index' part that is one; older servers have none.
+EXPRESSION: sa.Label[str] = sa.literal_column("CONCAT(/*!80013 EXPRESSION, */ '')").label("EXPRESSION")
 READINGS = 3  # of what is defined anew meanwhile; the change stream tells of it later
 CASCADES = frozenset({"CASCADE", "SET NULL", "SET DEFAULT"})
 # By which foreign keys a table's rows change with those of other tables, and theirs with those of others again: the
@@ -145,13 +163,16 @@ NOTHING = Followed()
 
 @dataclass(frozen=True, slots=True)
 class Keys:
-    """Of one table: the primary key and the other unique ones, those left out that hold a part of a column, and the
-    leading columns of each index that a search can use.
+    """Of one table: the primary key and the other unique ones, those left out that hold a part of a column, the
+    leading columns of each index that a search can use, the expressions that are parts of an index, and in which order
+    rows are read by each of those indexes.
     """
 
     primary: tuple[str, ...]
     unique: tuple[tuple[str, ...], ...]
     searchable: tuple[tuple[str, ...], ...]
+    functional: tuple[str, ...] = ()
+    orders: tuple[tuple[IndexPart, ...], ...] = ()
 
     @property
     def columns(self) -> set[str]:
@@ -235,15 +256,26 @@ def _source_error(error: sa.exc.DBAPIError) -> SourceError | SourceDown:
 
 
 def server_facts(connection: sa.Connection) -> ServerFacts:
-    values = {str(name).lower(): str(value) for name, value in connection.execute(VARIABLES)}
+    values = _variables(connection)
     numbers = [int(part) for part in values["version"].split("-", 1)[0].split(".")[:3]]
     return ServerFacts(
         version=(numbers[0], numbers[1], numbers[2]),
         lower_case_table_names=int(values["lower_case_table_names"]),
         # Without that variable InnoDB changes the children below the layer that logs rows.
         logs_cascades=values.get("innodb_native_foreign_keys", "ON").upper() in ("OFF", "0"),
-        hides_generated_keys=values.get("show_gipk_in_create_table_and_information_schema", "ON").upper() == "OFF",
+        hides_generated_keys=values.get("show_gipk_in_create_table_and_information_schema", "ON").upper()
+        in ("OFF", "0"),
     )
+
+
+def _variables(connection: sa.Connection) -> dict[str, str]:
+    names = connection.info.get("variables")
+    if names is None:
+        found = {str(name).lower(): str(value) for name, value in connection.execute(VARIABLES)}
+        connection.info["variables"] = list(found)
+        return found
+    (row,) = connection.exec_driver_sql(f"SELECT {', '.join(f'@@GLOBAL.{name}' for name in names)}")
+    return dict(zip(names, map(str, row), strict=True))
 
 
 def _snapshot(connection: sa.Connection, names: Iterable[Name]) -> SchemaSnapshot:
@@ -302,6 +334,11 @@ def _reflect_schema(
             primary_key=its_keys.primary,
             unique_keys=its_keys.unique,
             indexes=its_keys.searchable,
+            functional=its_keys.functional,
+            # Partitions are read one after the other: this is the order within one, and no order of all rows.
+            orders=tuple((*order, UNKNOWN_ORDER) for order in its_keys.orders)
+            if "partitioned" in (row["CREATE_OPTIONS"] or "")
+            else its_keys.orders,
             engine=row["ENGINE"] or "",
             cascade_child=cascades and not facts.logs_cascades,
             changed_by_deletes=followed.deletes,
@@ -312,7 +349,8 @@ def _reflect_schema(
     if views:
         for row in connection.execute(_rows_of(VIEWS, schema, views)).mappings():
             name = (row["TABLE_SCHEMA"], row["TABLE_NAME"])
-            relations[name] = _view(name, row["VIEW_DEFINITION"], tuple(columns.get(name, ())))
+            definition = _definition(connection, name, row["VIEW_DEFINITION"])
+            relations[name] = View(schema, name[1], definition, tuple(each.name for each in columns.get(name, ())))
     return relations, torn
 
 
@@ -325,13 +363,16 @@ def _keys(connection: sa.Connection, schema: str, wanted: list[str]) -> dict[Nam
     unique key would seem to be unique in fewer columns than it is.
     """
     parts: dict[Name, dict[str, list[sa.RowMapping]]] = {}
-    for row in connection.execute(_rows_of(STATISTICS, schema, wanted).order_by("SEQ_IN_INDEX")).mappings():
+    statement = _rows_of(STATISTICS, schema, wanted).add_columns(EXPRESSION).order_by("SEQ_IN_INDEX")
+    for row in connection.execute(statement).mappings():
         parts.setdefault((row["TABLE_SCHEMA"], row["TABLE_NAME"]), {}).setdefault(row["INDEX_NAME"], []).append(row)
     keys = {}
     for name, by_index in parts.items():
         primary: tuple[str, ...] = ()
         unique: list[tuple[str, ...]] = []
         searchable: list[tuple[str, ...]] = []
+        functional: list[str] = []
+        orders: list[tuple[IndexPart, ...]] = []
         for index, rows in sorted(by_index.items(), key=lambda item: (item[0] != "PRIMARY", item[0])):
             # A part that is an expression has no column's name: what stands before it can still be searched.
             leading = tuple(row["COLUMN_NAME"] for row in takewhile(lambda row: row["COLUMN_NAME"] is not None, rows))
@@ -343,8 +384,21 @@ def _keys(connection: sa.Connection, schema: str, wanted: list[str]) -> dict[Nam
                 unique.append(leading)
             if leading and rows[0]["INDEX_TYPE"] == "BTREE" and rows[0]["IS_VISIBLE"] == "YES":
                 searchable.append(leading)
-        keys[name] = Keys(primary, tuple(unique), tuple(searchable))
+                orders.append(ordered_by(_parts(rows), _parts(by_index.get("PRIMARY", ()))))
+            if rows[0]["IS_VISIBLE"] == "YES":
+                functional += [_written(row["EXPRESSION"]) for row in rows if row["COLUMN_NAME"] is None]
+        keys[name] = Keys(primary, tuple(unique), tuple(searchable), tuple(functional), tuple(orders))
     return keys
+
+
+def _parts(rows: Iterable[sa.RowMapping]) -> list[IndexPart]:
+    """Those of an index."""
+    return [
+        UNKNOWN_ORDER
+        if row["COLUMN_NAME"] is None
+        else IndexPart(row["COLUMN_NAME"].lower(), row["COLLATION"] == "D", row["SUB_PART"] is None)
+        for row in rows
+    ]
 
 
 def _column(row: sa.RowMapping) -> Column:
@@ -363,9 +417,17 @@ def _column(row: sa.RowMapping) -> Column:
         nullable=row["IS_NULLABLE"] == "YES",
         position=row["ORDINAL_POSITION"] - 1,
         invisible="INVISIBLE" in extra,
-        # Not DEFAULT_GENERATED: that is a default which is an expression.
-        generated="VIRTUAL GENERATED" in extra or "STORED GENERATED" in extra,
+        expression=_written(row["GENERATION_EXPRESSION"]) if "VIRTUAL GENERATED" in extra else "",
     )
+
+
+_ESCAPED = re.compile(r"\\(.)", re.DOTALL)
+_ESCAPES = {"n": "\n", "r": "\r", "t": "\t", "0": "\0", "Z": "\x1a"}
+
+
+def _written(expression: str) -> str:
+    """An expression as it stands in SHOW CREATE TABLE. information_schema escapes it once more, as a string."""
+    return _ESCAPED.sub(lambda found: _ESCAPES.get(found[1], found[1]), expression)
 
 
 def _cascades(inspector: Inspector, name: Name) -> bool | None:
@@ -399,9 +461,17 @@ def _followed(connection: sa.Connection, name: Name) -> Followed:
     return Followed(deletes, updates, frozenset(referenced))
 
 
-def _view(name: Name, definition: str, columns: tuple[Column, ...]) -> View:
-    schema, view = name
-    if not definition:
-        message = f"the definition of the view {schema}.{view} is hidden from this user: GRANT SHOW VIEW shows it"
+def _definition(connection: sa.Connection, name: Name, told: str) -> str:
+    """The text of a view, of which information_schema tells this."""
+    view = ".".join(name)
+    if not told:
+        message = f"the definition of the view {view} is hidden from this user: GRANT SHOW VIEW shows it"
         raise SourceError(1142, "42000", message)
-    return View(schema, view, definition, tuple(column.name for column in columns))
+    if not view_text.may_lack(told):
+        return told
+    spelled = relation_name(*name).replace("%", "%%")  # the driver puts parameters in
+    _, created, *_ = connection.exec_driver_sql(f"SHOW CREATE VIEW {spelled}").one()
+    found = view_text.whole(told, str(created))
+    if found is None:
+        raise SourceError(1142, "42000", f"the definition of the view {view} is not told whole")
+    return found

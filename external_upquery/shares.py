@@ -1,71 +1,96 @@
-"""How many connections the jobs of each shard may have. Pure.
+"""How many connections jobs may have, by what they ask for: tables, or shards where there are several. Pure.
 
-A shard that hangs keeps what its jobs have. So jobs of one shard take a connection only while more are free than they
-have: what one shard leaves the next one may share likewise, and a free one is left to a shard that has none.
+A table that is locked, and a shard that hangs, keep what their jobs have. So jobs of one of these take a connection
+only while more are free than they have: what one leaves the next one may share likewise, and a free one is left to
+one that has none.
 
-    connections | one shard hangs: it has | a second one | left
-    ------------+-------------------------+--------------+-----
-              3 |                       2 |            1 |    0
-              4 |                       2 |            1 |    1
-              8 |                       4 |            2 |    2
-             16 |                       8 |            4 |    4
+    connections | one hangs: it has | a second one | left
+    ------------+-------------------+--------------+-----
+              3 |                 2 |            1 |    0
+              4 |                 2 |            1 |    1
+              8 |                 4 |            2 |    2
+             16 |                 8 |            4 |    4
 
-Of a job of several shards nobody knows which of them it waits for. Such jobs are one kind, beside the shards: else
-those that wait for a shard that hangs would count for the others, too. They never take the last connection.
+Of a job that asks for several (a join, all shards) nobody knows which one it waits for. It takes a connection only
+while more are free than any of them is asked for by, and never the last one. It does not count for the jobs that ask
+for one of them alone: those would wait for a lock of another table.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable
+
+Kind = tuple[str, ...]
+"""What a job asks for: the names of tables or shards, in order."""
 
 FEWEST = 3
-"""With fewer connections nothing is kept for others: there would be none left for jobs of several shards."""
-ANY = ""
-"""The kind of a job that waits for no shard, or where there are no others: it takes what is free."""
-SEVERAL = "*"
+"""With fewer connections nothing is kept for others: there would be none left for jobs of several shards or tables."""
+ANY: Kind = ()
+"""The kind of a job that waits for nothing of that sort: it takes what is free."""
+UNKNOWN: Kind = ("?",)
+"""The kind of jobs whose tables nobody has looked for: texts of clients."""
 
 
-def kind_of(shards: Sequence[str]) -> str:
-    """`shards`: those that a job waits for, where there are others.
-
-    >>> kind_of(()), kind_of(("-80",)), kind_of(("-80", "80-"))
-    ('', '-80', '*')
+def kind_of(asked: Iterable[str]) -> Kind:
     """
-    if not shards:
-        return ANY
-    return shards[0] if len(shards) == 1 else SEVERAL
+    >>> kind_of(()), kind_of(["-80"]), kind_of(["shop.u", "shop.t", "shop.u"])
+    ((), ('-80',), ('shop.t', 'shop.u'))
+    """
+    found = tuple(asked)
+    return found if len(found) < 2 else tuple(sorted(set(found)))
 
 
 class Shares:
     """Invariants:
-    1. `taken` is the sum of what the kinds have, and at most `most`.
-    2. No kind is known that has nothing.
+    1. `taken` is the number of jobs, and at most `most`.
+    2. `_had` counts them by their kinds, `_asked` by each that they ask for; neither has one that is not asked for.
     """
 
     def __init__(self, most: int) -> None:
         self.most = most
         self.taken = 0
-        self._had: Counter[str] = Counter()
+        self._had: dict[Kind, int] = {}  # no Counter, which counts in Python: each miss goes through here
+        self._asked: dict[str, int] = {}
 
-    def may_have(self, kind: str) -> bool:
+    def may_have(self, kind: Kind) -> bool:
         """Whether a job of that kind may take one more, where one is free."""
-        if kind == ANY or self.most < FEWEST:
+        if not kind or self.most < FEWEST:
             return True
         free = self.most - self.taken
-        return self._had[kind] < (free - 1 if kind == SEVERAL else free)
+        if len(kind) == 1:
+            return self._had.get(kind, 0) < free
+        return all(self._asked.get(one, 0) < free - 1 for one in kind)
 
-    def took(self, kind: str) -> None:
+    def asked(self, one: str) -> int:
+        """How many jobs ask for this table or shard, alone or beside others."""
+        return self._asked.get(one, 0)
+
+    def took(self, kind: Kind) -> None:
         self.taken += 1
-        self._had[kind] += 1
+        had, asked = self._had, self._asked
+        had[kind] = had.get(kind, 0) + 1
+        for one in kind:
+            asked[one] = asked.get(one, 0) + 1
 
-    def gave(self, kind: str) -> None:
+    def gave(self, kind: Kind) -> None:
         self.taken -= 1
-        self._had[kind] -= 1
-        if not self._had[kind]:
-            del self._had[kind]
+        had, asked = self._had, self._asked
+        if (left := had[kind] - 1) > 0:
+            had[kind] = left
+        else:
+            del had[kind]
+        for one in kind:
+            if (left := asked[one] - 1) > 0:
+                asked[one] = left
+            else:
+                del asked[one]
 
     def check_invariants(self) -> None:
         """Raises AssertionError. For tests."""
         assert self.taken == sum(self._had.values()) and 0 <= self.taken <= self.most
-        assert all(count > 0 for count in self._had.values())
+        assert all(count > 0 for count in (*self._had.values(), *self._asked.values()))
+        asked: Counter[str] = Counter()
+        for kind, count in self._had.items():
+            asked.update(dict.fromkeys(kind, count))
+        assert asked == self._asked

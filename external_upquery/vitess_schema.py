@@ -18,7 +18,8 @@ from external_upquery.schema_source import Name, SchemaSource
 from external_upquery.upstream import Upstream
 from external_upquery.vtgate_errors import passes
 from external_upquery.vtgate_places import Vindex, spelled_apart
-from external_upquery.vtgate_routes import Route, columns_of, question, route_of, vindexes_of
+from external_upquery.vtgate_routes import Route, columns_of, question, quoted, route_of, vindexes_of
+from planner.support import SYSTEM_SCHEMAS
 from sqltypes.errors import SourceDown, SourceError, UnsupportedQuery
 from sqltypes.schema import Relation, SchemaSnapshot, Table
 
@@ -73,25 +74,69 @@ class VitessSchema:
         """`read`: gets what vtgate says of each table, also where it is refused for that."""
         keyspace = self._upstream.database
         wanted = [name for schema, name in names if schema == keyspace]
+        others = [f"{schema}.{name}" for schema, name in names if schema not in (keyspace, *SYSTEM_SCHEMAS)]
+        if others:
+            raise UnsupportedQuery(
+                "keyspace", f"table {others[0]} is of another keyspace: this Upwell follows {keyspace} alone"
+            )
         with self._vtgate() as connection:
             if away and wanted:  # at such a shard, what is there is another keyspace's
                 read.update({name: Distributed(self._route(connection, name)) for name in wanted})
                 raise UnsupportedQuery("vschema", f"{away}, whose changes are not followed")
-            database = _only(connection, f"USE `{keyspace}:{shards[0]}`", THE_DATABASE)
-            found = [self._at(shard).snapshot_now([(database, name) for name in wanted]) for shard in shards]
+            database, found = self._found(connection, shards, wanted)
             relations: dict[Name, Relation] = {}
-            for (_, name), relation in found[0].relations.items():
-                if isinstance(relation, Table):
-                    others = [one.relations.get((database, name)) for one in found]
-                    table = replace(relation, rows_estimate=self._rows_of(name, relation, others))
-                    told = read[name] = Distributed(self._route(connection, name))
-                    if reason := told.route.elsewhere(keyspace, name) if not told.route.refused else "":
-                        raise UnsupportedQuery("vschema", f"table {name} is {reason}, whose changes are not followed")
-                    told.vindex = self._vindex(connection, name, relation, told.route)
-                    told.refused = False
-                    relations[keyspace, name] = _of_keyspace(table, database, keyspace, told.vindex)
+            for name in wanted:
+                if (relation := self._table(connection, database, name, found, read)) is not None:
+                    relations[keyspace, name] = relation
         first = found[0]
         return SchemaSnapshot(relations, first.server_version, first.lower_case_table_names)
+
+    def _found(
+        self, connection: Connection, shards: Sequence[str], names: Sequence[str]
+    ) -> tuple[str, list[SchemaSnapshot]]:
+        """The database at the shards, and what each has of these names."""
+        database = _only(connection, f"USE `{self._upstream.database}:{shards[0]}`", THE_DATABASE)
+        return database, [self._at(shard).snapshot_now([(database, name) for name in names]) for shard in shards]
+
+    def _table(
+        self,
+        connection: Connection,
+        database: str,
+        name: str,
+        found: Sequence[SchemaSnapshot],
+        read: dict[str, Distributed],
+    ) -> Table | None:
+        """A table of the keyspace; None where there is none. Raises SourceDown, UnsupportedQuery."""
+        keyspace, relation = self._upstream.database, found[0].relations.get((database, name))
+        if not isinstance(relation, Table):
+            return None
+        others = [one.relations.get((database, name)) for one in found]
+        table = replace(relation, rows_estimate=self._rows_of(name, relation, others))
+        told = read[name] = Distributed(self._route(connection, name))
+        vindex = self._vindex(connection, name, told.route)
+        if reason := told.route.elsewhere(keyspace, name) if not told.route.refused else "":
+            raise UnsupportedQuery("vschema", f"table {name} is {reason}, whose changes are not followed")
+        told.vindex, told.refused = vindex, False
+        apart = spelled_apart(table, told.vindex) if told.vindex is not None else frozenset()
+        return _of_keyspace(replace(table, hint=_hint(told.route), spelled=apart), database, keyspace, told.vindex)
+
+    def why_not(self, names: Sequence[str]) -> tuple[dict[str, str], list[str]]:
+        """Why tables cannot be cached, and which of the others are distributed by texts. Blocks. Raises as
+        `snapshot`."""
+        reasons, by_texts = {}, []
+        with self._vtgate() as connection:
+            database, found = self._found(connection, tuple(self._shards()), names)
+            for name in names:
+                try:
+                    table = self._table(connection, database, name, found, {})
+                except (UnsupportedQuery, SourceDown) as error:
+                    reasons[name] = error.message
+                else:
+                    if table is None:
+                        reasons[name] = "it is no table that MySQL describes"
+                    elif table.spelled:
+                        by_texts.append(name)
+        return reasons, by_texts
 
     def _rows_of(self, name: str, first: Table, all_shards: Sequence[Relation | None]) -> int:
         """How many there are about, on all shards. Raises SourceDown where the shards differ in the table."""
@@ -108,7 +153,7 @@ class VitessSchema:
         route = route_of(_answer(connection, f"USE `{keyspace}`", vindexes_of(keyspace, table)))
         return route.planned(_answer(connection, question(keyspace, table, route)))
 
-    def _vindex(self, connection: Connection, table: str, reflected: Table, route: Route) -> Vindex | None:
+    def _vindex(self, connection: Connection, table: str, route: Route) -> Vindex | None:
         """By which a table's rows are distributed; None where they are all in one place. Raises UnsupportedQuery."""
         keyspace, rows = self._upstream.database, route.vindexes
         if isinstance(rows, str):
@@ -128,15 +173,7 @@ class VitessSchema:
                 f"table {table} is distributed by vindex {rows[0][1]} of type {kind}: expected one that computes the"
                 f" shard from the value ({', '.join(sorted(FUNCTIONAL))})",
             )
-        found = [Vindex(row[1], tuple(map(str.lower, columns_of(row))), row[2:4]) for row in rows]
-        for vindex in found:
-            if column := spelled_apart(reflected, vindex):
-                raise UnsupportedQuery(
-                    "vschema",
-                    f"vindex {vindex.name} of table {table} tells values of column {column} apart that MySQL"
-                    " takes for equal: expected a whole number, VARBINARY or utf8mb4_0900_bin",
-                )
-        return found[0]
+        return Vindex(rows[0][1], tuple(map(str.lower, columns_of(rows[0]))), rows[0][2:4])
 
     def _is_sharded(self, connection: Connection) -> bool:
         rows = _rows(connection, "SHOW VSCHEMA KEYSPACES")
@@ -201,11 +238,11 @@ def _only(connection: Connection, *statements: str) -> str:
 
 def _of_keyspace(table: Table, database: str, keyspace: str, vindex: Vindex | None) -> Table:
     """A shard's table as that of the keyspace. A key is unique across the shards where it has all columns by which rows
-    are distributed: others are only within a shard."""
+    are distributed, and equal values of these are on one shard: others are only within a shard."""
     primary, unique = table.primary_key, table.unique_keys
     if vindex is not None:
-        primary = primary if _has(primary, vindex.columns) else ()
-        unique = tuple(key for key in unique if _has(key, vindex.columns))
+        primary = primary if _has(primary, vindex.columns) and not table.spelled else ()
+        unique = tuple(key for key in unique if _has(key, vindex.columns) and not table.spelled)
 
     def renamed(names: Iterable[str]) -> frozenset[str]:
         return frozenset(_renamed(name, database, keyspace) for name in names)
@@ -219,6 +256,14 @@ def _of_keyspace(table: Table, database: str, keyspace: str, vindex: Vindex | No
         changed_by_updates=renamed(table.changed_by_updates),
         referenced=frozenset((_renamed(name, database, keyspace), at, width) for name, at, width in table.referenced),
     )
+
+
+def _hint(route: Route) -> str:
+    """Keeps vtgate from looking rows up by any vindex but the first: what a lookup's table has, no stream tells, and it
+    may be committed later than the row."""
+    rows = () if isinstance(route.vindexes, str) else route.vindexes[1:]
+    names = dict.fromkeys(row[1] for row in rows)
+    return f" IGNORE VINDEX ({', '.join(map(quoted, names))})" if names else ""
 
 
 def _has(key: tuple[str, ...], columns: tuple[str, ...]) -> bool:

@@ -118,6 +118,11 @@ class VtgateDialect:
 
     def bracketed(self, sending: vtgate_snapshot.Plan, answers: Sequence[Answer]) -> Bracketed:
         read = vtgate_snapshot.read(sending, answers)
+        if isinstance(read, SourceDown) or (isinstance(read, SourceError) and passes(read)):
+            return read
+        if tables := sending.looked.astray([answers[at] for at in sending.looks]):  # an error may come of that
+            self._tell_astray(tables)
+            return SourceDown(f"vtgate has another route to {', '.join(tables)} than is known")
         if isinstance(read, UpwellError):
             return read
         bracket, results = read
@@ -128,10 +133,7 @@ class VtgateDialect:
         return vtgate_snapshot.of_some(bracket, self._position()), results
 
     def _astray(self, sending: vtgate_snapshot.Plan, answers: Sequence[Answer], results: Sequence[ResultSet]) -> str:
-        """Why the answer is not the keyspace's, of the keys that it was asked for; "" if nothing says so."""
-        if tables := sending.looked.astray([answers[at] for at in sending.looks]):
-            self._tell_astray(tables)
-            return f"vtgate has another route to {', '.join(tables)} than is known"
+        """Why the answer is not the keyspace's by its columns; "" if nothing says so."""
         checked = [answers[at] for at in sending.checks]
         checks = [(CHECK, answer) for answer in checked if isinstance(answer, ResultSet)]
         for statement, result in (*zip(sending.statements, results, strict=True), *checks):

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from dataflow.messages import Keyed, Statement
 from dataflow.shards import MOST_KEYS
 from external_upquery.protocol import Answer, ResultSet, query
-from sqltypes.schema import INTEGER_TYPES, Table
+from sqltypes.schema import INTEGER_TYPES, SqlType, Table
 from sqltypes.values import sql_literal
 
 REMEMBERED = 200_000  # keys
@@ -132,12 +132,16 @@ class Places:
         assert len(self._found) <= REMEMBERED and set(self._found.values()) <= set(self.shards)
 
 
-def spelled_apart(table: Table, vindex: Vindex) -> str:
-    """The column whose values a vindex may tell apart where they are equal for MySQL, "" if there is none: rows of
-    equal values could be on several shards, of which vtgate asks one. Whole numbers are written in one way only."""
-    for name in vindex.columns:
-        type_ = table.column(name).type
-        exact = type_.name in INTEGER_TYPES or type_.name == "varbinary" or type_.collation == "utf8mb4_0900_bin"
-        if not exact:
-            return name
-    return ""
+def spelled_apart(table: Table, vindex: Vindex) -> frozenset[str]:
+    """The columns whose values a vindex may tell apart where they are equal for MySQL: rows of equal values could be on
+    several shards, of which vtgate asks one. Whole numbers are written in one way only. Spaces at the end are cut off a
+    CHAR when it is stored; `unicode_loose_...` passes over them."""
+    loose = bool(vindex.kind) and vindex.kind[0].startswith("unicode_loose")
+
+    def exact(type_: SqlType) -> bool:
+        if type_.name in INTEGER_TYPES or type_.name == "varbinary":
+            return True
+        of_bytes = type_.is_string and not type_.members and (type_.collation or "").endswith("_bin")
+        return of_bytes and (loose or (type_.collation == "utf8mb4_0900_bin" and type_.name != "char"))
+
+    return frozenset(name for name in vindex.columns if not exact(table.column(name).type))

@@ -53,13 +53,18 @@ def explain(statement: str) -> str:
 def reads_table(keyspace: str, table: str, by: Sequence[str] = ()) -> str:
     """A statement that reads the table, by the name that clients have for it. `by`: columns of which a value is given:
     its plan names the vindex that tells the shard."""
-    where = " AND ".join(f"{_quoted(name)} = 1" for name in by)
-    return f"SELECT 1 FROM {_quoted(keyspace)}.{_quoted(table)}" + (f" WHERE {where}" if by else "")
+    where = " AND ".join(f"{quoted(name)} = 1" for name in by)
+    return f"SELECT 1 FROM {quoted(keyspace)}.{quoted(table)}" + (f" WHERE {where}" if by else "")
+
+
+def bare(table: str) -> str:
+    """The statement whose plan tells which table a session means by this name that is at no keyspace."""
+    return explain(f"SELECT 1 FROM {quoted(table)}")
 
 
 def no_rows_of(table: str) -> str:
     """Of it the columns alone, to ask at a shard."""
-    return f"SELECT * FROM {_quoted(table)} LIMIT 0"
+    return f"SELECT * FROM {quoted(table)} LIMIT 0"
 
 
 def keyspaces(plan: PlanText) -> frozenset[str]:
@@ -91,7 +96,7 @@ def another(table: str, answer: PlanText | SourceError) -> str:
     if query is None:
         return ""
     _, _, read = str(query).partition(" from ")
-    if any(read == name or read.startswith(f"{name} where ") for name in (table, _quoted(table))):
+    if any(read == name or read.startswith(f"{name} where ") for name in (table, quoted(table))):
         return ""
     return f"answered from {read.partition(' where ')[0] or 'no table'}"
 
@@ -108,7 +113,7 @@ def _names(part: Any) -> Iterator[str]:
             yield from _names(value)
 
 
-def _quoted(name: str) -> str:
+def quoted(name: str) -> str:
     return "`" + name.replace("`", "``") + "`"
 
 
@@ -154,7 +159,7 @@ def _elsewhere(keyspace: str, table: str, plan: PlanText) -> str:
 def vindexes_of(keyspace: str, table: str) -> str:
     """The statement that asks for a `Route`'s vindexes. vtgate copies the whole VSchema for it: with 1,000 tables it
     takes half a ms."""
-    return f"SHOW VSCHEMA VINDEXES ON {_quoted(keyspace)}.{_quoted(table)}"
+    return f"SHOW VSCHEMA VINDEXES ON {quoted(keyspace)}.{quoted(table)}"
 
 
 def route_of(vindexes: Rows | SourceError) -> Route:

@@ -1,31 +1,35 @@
 """Who waits for a connection: fills, and reads of clients. Reads take a part of the connections at most.
 
 A client may send as many slow reads as it likes: the fills that other clients' misses wait for have connections of
-their own. So have keys of one shard while another one hangs (`shares.py`). Who may run does so first come, first
-served.
+their own. So have fills of one table while another one is locked, and keys of one shard while another one hangs
+(`shares.py`). Who may run does so first come, first served.
+
+Where many tables are busy, the jobs of several of them could wait for ever: some job always asks for one of theirs. So
+the one that has waited longest may have a connection beyond its share, one such job at a time, where none of its tables
+can be locked: jobs for them were answered while it waited.
 """
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterator
-from itertools import count
 from typing import Generic, Protocol, TypeVar
 
-from external_upquery.shares import Shares
+from external_upquery.shares import Kind, Shares
 
 
 class Waiter(Protocol):
-    """`read`: of a client, else a fill or a question of our own. `kind`: of shards. `place`: its place in the queue,
-    set here."""
+    """`read`: of a client, else a fill or a question of our own. `kind`: what it asks for. `place`: its place in the
+    queue, set here."""
 
     read: bool
-    kind: str
+    kind: Kind
     place: int
 
 
 WaiterT = TypeVar("WaiterT", bound=Waiter)
-Queue = tuple[bool, str]  # of reads, of that kind
+MOST_KNOWN = 4096  # tables of which is known when a job for them was answered
+Queue = tuple[bool, Kind]  # of reads, of that kind
 
 
 def part_of_reads(connections: int) -> int:
@@ -52,7 +56,9 @@ class Waiting(Generic[WaiterT]):
         self.reading = 0
         self.shares = Shares(connections)
         self._room = Shares(places)
-        self._places = count()
+        self._lent: WaiterT | None = None  # that runs beyond its share
+        self._placed = 0  # the last place in the queue
+        self._answered: dict[str, int] = {}  # the last place as a job for this table or shard was answered
         self._first = 0  # places of those who come back to the head of the queue
         self._queues: dict[Queue, deque[WaiterT]] = {}
 
@@ -70,11 +76,11 @@ class Waiting(Generic[WaiterT]):
         """Whether it may run now, as far as the others are concerned: nobody that may is ahead of it."""
         return self.would_run(waiter.read, waiter.kind)
 
-    def would_run(self, read: bool, kind: str) -> bool:
+    def would_run(self, read: bool, kind: Kind) -> bool:
         """As `may_run`, of one that there might be."""
-        if not self.shares.may_have(kind) or (read and self.reading >= self.most):
+        if not self._may((read, kind)):
             return False
-        return not any(of_reads == read for of_reads, _ in self._able())
+        return not self._queues or not any(of_reads == read for of_reads, _ in self._able())
 
     def has_room(self, waiter: WaiterT) -> bool:
         """Whether it may wait."""
@@ -83,15 +89,19 @@ class Waiting(Generic[WaiterT]):
     @property
     def due(self) -> bool:
         """Whether somebody waits for nothing but a connection."""
-        return bool(self._queues) and any(True for _ in self._able())
+        for name in self._queues:
+            if self._may(name):
+                return True
+        return any(self._may_be_lent(name, queue[0]) for name, queue in self._queues.items())
 
     @property
     def held_back(self) -> int:
-        """How many wait because their shard has its part of the connections."""
+        """How many wait because what they ask for has its part of the connections."""
         return sum(len(queue) for (_, kind), queue in self._queues.items() if not self.shares.may_have(kind))
 
     def add(self, waiter: WaiterT) -> None:
-        waiter.place = next(self._places)
+        self._placed += 1
+        waiter.place = self._placed
         self._queue_of(waiter).append(waiter)
 
     def add_first(self, waiter: WaiterT) -> None:
@@ -102,19 +112,31 @@ class Waiting(Generic[WaiterT]):
 
     def next(self) -> WaiterT | None:
         """The next that may run, taken out; None where there is none."""
+        if not self._queues:
+            return None
         first: Queue | None = None
-        for name in self._able() if self._queues else ():
+        for name in self._able():
             if first is None or self._queues[name][0].place < self._queues[first][0].place:
                 first = name
         return self._pop(first) if first is not None else None
 
     def started(self, waiter: WaiterT) -> None:
+        if not self.shares.may_have(waiter.kind):
+            self._lent = waiter
         self.reading += waiter.read
         self.shares.took(waiter.kind)
 
-    def ended(self, waiter: WaiterT) -> None:
+    def ended(self, waiter: WaiterT, *, answered: bool = True) -> None:
+        """It runs no more. `answered`: what it asks for is neither locked nor down."""
+        if answered:
+            if len(self._answered) >= MOST_KNOWN:
+                self._answered.clear()
+            for one in waiter.kind:
+                self._answered[one] = self._placed
         self.reading -= waiter.read
         self.shares.gave(waiter.kind)
+        if waiter is self._lent:
+            self._lent = None
 
     def remove(self, waiter: WaiterT) -> None:
         name = waiter.read, waiter.kind
@@ -132,10 +154,29 @@ class Waiting(Generic[WaiterT]):
 
     def _able(self) -> Iterator[Queue]:
         """The queues whose first may run."""
-        for name in self._queues:
-            read, kind = name
-            if self.shares.may_have(kind) and not (read and self.reading >= self.most):
+        first, longest = 0, None  # of those that have their share
+        for name, queue in self._queues.items():
+            if self._may(name):
                 yield name
+            elif (longest is None or queue[0].place < first) and self._may_be_lent(name, queue[0]):
+                first, longest = queue[0].place, name
+        if longest is not None:
+            yield longest
+
+    def _may(self, name: Queue) -> bool:
+        read, kind = name
+        return self.shares.may_have(kind) and not (read and self.reading >= self.most)
+
+    def _may_be_lent(self, name: Queue, first: WaiterT) -> bool:
+        """Whether the first of a queue may have a connection beyond its share."""
+        read, kind = name
+        if len(kind) < 2 or self._lent is not None or self.shares.taken >= self.shares.most:
+            return False
+        if read and self.reading >= self.most:
+            return False
+        return all(
+            not self.shares.asked(one) or self._answered.get(one, first.place - 1) >= first.place for one in kind
+        )
 
     def _queue_of(self, waiter: WaiterT) -> deque[WaiterT]:
         self._room.took(waiter.kind)

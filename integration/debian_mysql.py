@@ -13,6 +13,7 @@ import contextlib
 import fcntl
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import tempfile
@@ -81,6 +82,21 @@ def installation(root: Path) -> Installation:
         name=f"the unpacked {root.name}",
         template=root / TEMPLATE if (root / TEMPLATE).is_dir() else None,
     )
+
+
+def mysql_client(folder: Path) -> str:
+    """The command `mysql`: the one on PATH, or a script in `folder` that runs the unpacked one, where there is one."""
+    with contextlib.suppress(CannotStart):
+        root = None if shutil.which("mysql") else newest_unpacked(cache_folder())
+        if root is not None and (root / "usr/bin/mysql").is_file():
+            server = installation(root)
+            command = [*server.command[:-1], str(root / "usr/bin/mysql")]
+            script = folder / "mysql"
+            options = f"--character-sets-dir={shlex.quote(str(root / 'usr/share/mysql/charsets'))}"
+            script.write_text(f'#!/bin/sh\nexec {shlex.join(command)} {options} "$@"\n')
+            script.chmod(0o755)
+            return str(script)
+    return "mysql"
 
 
 def cache_folder() -> Path:

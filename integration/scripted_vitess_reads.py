@@ -62,7 +62,8 @@ async def healed(vitess: ScriptedVitess, cache: str, key: int) -> None:
 
 
 async def at_rest(vitess: ScriptedVitess, caches: Mapping[str, tuple[str, Iterable[int]]]) -> None:
-    """All is told by now: each answer is what the servers have, is held soon, and is the same then."""
+    """All is told by now: each answer is what the servers have, is held soon, and is the same then. (vtgate's own is
+    not, where it goes by a lookup.)"""
     await vitess.caught_up()
     wanted = [(name, key, sql.replace("?", str(key))) for name, (sql, keys) in caches.items() for key in keys]
     expected = await asyncio.to_thread(vitess.keyspace.asked, *[sql for _, _, sql in wanted])
@@ -70,7 +71,8 @@ async def at_rest(vitess: ScriptedVitess, caches: Mapping[str, tuple[str, Iterab
 
         async def is_hit(name: str = name, key: int = key, rows: list[tuple[Any, ...]] = rows) -> bool:
             found = await vitess.client.cache(name).get(key)
-            assert sorted(map(tuple, found), key=repr) == rows, (name, key, found.served, found.why)
+            by_lookup = found.served == "passed" and vitess.sql.lookup
+            assert by_lookup or sorted(map(tuple, found), key=repr) == rows, (name, key, found.served, found.why)
             return found.served == "hit"
 
         await until(is_hit)

@@ -45,7 +45,7 @@ def last_served(beside: Beside, client: RawClient | None = None) -> str:
         return [
             session
             for session in shared.sessions
-            if client is None or session.greeted_as == client.greeting.connection_id
+            if client is None or session.connection_id == client.greeting.connection_id
         ]
 
     def told() -> str:

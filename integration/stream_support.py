@@ -11,10 +11,11 @@ from typing import Any
 from dataflow.messages import Gap, Pair, StreamEvent, Transaction
 from external_upquery.schema_source import SchemaSource
 from external_upquery.upstream import parse_upstream
-from gtid_tracker.gtid import GtidSet
+from gtid_tracker.gtid import GtidSet, parse_owned
 from integration.private_mysql import Server
 from sqltypes.expression import Row
 from sqltypes.schema import Column, SqlType, Table
+from tests.support.waiting import until
 from vstream.binlog import BinlogSource
 from vstream.connection import Account
 
@@ -69,6 +70,10 @@ class Stream:
         self.source = source
         self.events = events
 
+    async def settled(self) -> None:
+        """Until rows of all wanted tables are decoded, also where the binlog does not name columns."""
+        await until(lambda: self.source.unsettled == 0)
+
     def want(self, database: str, name: str) -> Table:
         table = reflect(self.server, database, name)
         self.source.want(table, frozenset(column.name for column in table.columns))
@@ -88,7 +93,13 @@ class Stream:
 async def follow(server: Server, position: GtidSet | None = None, **options: Any) -> AsyncIterator[Stream]:
     """A started source on the server, closed at the end."""
     account = Account(server.host, server.port, server.user, server.password or "")
-    source = BinlogSource(account, heartbeat=0.5, **options)
+
+    async def ask() -> GtidSet:
+        ((owned,),) = await asyncio.to_thread(server.execute, "SELECT @@global.gtid_owned")
+        ((executed,),) = await asyncio.to_thread(server.execute, "SELECT @@global.gtid_executed")
+        return parse_owned(str(owned)).union(GtidSet.parse(str(executed)))
+
+    source = BinlogSource(account, heartbeat=0.5, ask=ask, **options)
     events = Collected()
     await source.start(events, position)
     try:

@@ -199,8 +199,9 @@ def test_a_statement_is_resolved_by_the_collation_in_which_it_was_prepared(besid
         for name in (*names, "utf8mb4_0900_ai_ci", names[0]):
             do(pair, f"SET collation_connection = {name}")
             ids = [client.prepare(sql).id for client in pair]
-            pair[0].execute(ids[0], payload(given))
-            read_until_hit(beside, pair[1], pair[1].execute, ids[1], payload(given))
+            judge = pair[0].execute(ids[0], payload(given))
+            answers = read_until_hit(beside, pair[1], pair[1].execute, ids[1], payload(given))
+            assert answers == [judge] * len(answers), (name, last_served(beside, pair[1]))
             for other in (*names, "utf8mb4_0900_ai_ci", name):
                 do(pair, f"SET collation_connection = {other}")
                 for _ in range(3):

@@ -119,6 +119,26 @@ def test_values_of_every_type(spark: SparkSession, mysql: Server, database: str,
                 assert (type(ours), str(ours)) == (type(theirs), str(theirs)), (column, place)
 
 
+def test_what_the_writers_session_computed_is_no_value(
+    spark: SparkSession, mysql: Server, database: str, tmp_path: Path
+) -> None:
+    """A VIRTUAL column is told where every session computes the same; a STORED one always."""
+    mysql.execute(
+        f"CREATE TABLE `{database}`.t (id INT PRIMARY KEY, at TIMESTAMP, hour INT AS (HOUR(at)) VIRTUAL,"
+        " kept INT AS (HOUR(at)) STORED, twice INT AS (id * 2) VIRTUAL)"
+    )
+    starting = executed(mysql)
+    mysql.execute("SET time_zone = '+08:00'", f"INSERT INTO `{database}`.t (id, at) VALUES (7, '2024-03-01 07:30:00')")
+    columns = {"id": "7", "at": "2024-02-29 23:30:00", "kept": "7", "twice": "14"}
+    for number, option in enumerate(("table", "tables")):
+        changes = spark.readStream.format(FORMAT).options(**{option: f"{database}.t", "startingPosition": starting})
+        found: list[Any] = []
+        run(changes.option("dates", "text").load(), tmp_path / str(number), found.extend)
+        (row,) = found
+        after = row.after if option == "tables" else row.after.asDict()
+        assert {name: str(value) for name, value in after.items()} == columns
+
+
 def _literal(literals: tuple[str, ...], row: int) -> str:
     return literals[row] if row < len(literals) else "NULL"
 

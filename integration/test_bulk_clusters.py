@@ -27,6 +27,7 @@ from integration.spark_cluster import START, Running, connect_server, standalone
 from integration.test_bulk_fills import NUMBERS, answer, fill, rows, truth
 from proxy.bulk_progress import FillBy, FillProgress
 from proxy.spark import SparkProcess
+from sqltypes.errors import SparkUnavailable
 from tests.support.waiting import until
 
 PASSWORD = "Zx9-of_the-account"
@@ -169,6 +170,32 @@ def test_a_cluster_an_executor_that_is_killed_and_the_password(
                 assert not path.is_file() or PASSWORD.encode() not in path.read_bytes(), path
     finally:
         mysql.execute(f"DROP USER {user}")
+
+
+@pytest.mark.timeout(280)
+def test_a_cluster_that_has_lost_its_workers_says_so(
+    mysql: Server, database: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    needs_spark()
+
+    async def scenario(cluster: Running) -> None:
+        async with proxy_beside(mysql, database, tmp_path / "state", spark_master=cluster.master) as proxy:
+            await proxy.write(*NUMBERS, rows(2_000))
+            await proxy.app.router.create_cache("c", SQL, database)
+            await bulk_of(proxy).spark.start()
+            for worker in cluster.workers:
+                worker.kill()
+            with pytest.raises(SparkUnavailable, match="no worker for 3 s"):
+                await fill(proxy, "c", FillBy.SPARK)
+            assert len(await proxy.client.cache("c").get(7)) == 1, "reads go on"
+
+    folder = tmp_path / "cluster"
+    (folder / "conf").mkdir(parents=True)
+    (folder / "conf" / "spark-defaults.conf").write_text("spark.executor.memory 512m\nspark.upwell.workersWithin 3\n")
+    monkeypatch.setenv("SPARK_CONF_DIR", str(folder / "conf"))
+    monkeypatch.setenv("SPARK_LOCAL_IP", "127.0.0.1")
+    with standalone(folder) as cluster:
+        run(lambda: scenario(cluster))
 
 
 @pytest.mark.timeout(280)

@@ -302,7 +302,8 @@ def test_every_cache_of_the_sample_is_filled_and_audited(filler: Beside, proxy: 
             found, left = await asyncio.to_thread(fill_all, client, {"rows": "all", "range": "some"}, told.append)
         ((one),) = found
         assert one.audited is not None and (one.last.by, one.last.rows, one.audited.compared) == ("spark", 980, 100)
-        assert left.keys() == {"range"} and told == ["filling all", "filling some", "auditing all"]
+        assert left.keys() == {"range"}
+        assert told == ["filling 1 of 2: all", "filling 2 of 2: some", "auditing 1 of 1: all"]
 
     run_in(filler, scenario)
 
@@ -320,7 +321,7 @@ def test_what_cannot_be_filled_is_said_before_spark_starts(mysql: Server, databa
             router = proxy.app.router
             await router.create_cache("c", "SELECT id, n, name FROM item WHERE id = ?", database)
             await router.create_cache("e", "SELECT id FROM item WHERE n > ? AND n < ?", database)
-            await router.create_cache("few", "SELECT id FROM item WHERE grp = ? LIMIT ?", database)
+            await router.create_cache("few", "SELECT id FROM item WHERE grp = ? ORDER BY id LIMIT ?", database)
             await refused(proxy, UnknownCache, "nothing", "nothing", None)
             await refused(proxy, BadParameters, "key 2 of 2", "c", [(1,), (1, 2)])
             await refused(proxy, CannotFill, "evict mode", "e", None)

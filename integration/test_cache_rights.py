@@ -102,7 +102,10 @@ def test_there_are_no_more_caches_than_accepted(
 
 def test_a_cache_that_cannot_be_kept_is_not_made(mysql: Server, database: str, tmp_path: Path) -> None:
     mysql.execute(f"USE `{database}`", *TABLES)
-    with started(mysql, tmp_path, "--state-dir=/proc/upwell") as proxy, proxy.wait_ready() as client:
+    folder = tmp_path / "state"
+    with started(mysql, tmp_path, f"--state-dir={folder}") as proxy, proxy.wait_ready() as client:
+        folder.rename(tmp_path / "gone")
+        folder.touch()  # no folder can be made where a file is
         for attempt in (
             lambda: client.create_cache("SELECT title FROM stories WHERE id = ?", name="kept", database=database),
             lambda: asked(proxy, "root", database, "CREATE CACHE kept FROM SELECT title FROM stories WHERE id = ?"),

@@ -126,5 +126,5 @@ def test_what_is_more_than_compared_is_mysqls(beside: Beside) -> None:
                 if before == after:
                     assert ours == before, f"{sql}\n{ours}\n{before}"
                 assert not last_served(beside, through).startswith(("hit", "miss")), sql
-        filled = beside.call(lambda: sum(cache.misses for cache in beside.proxy.app.catalog.caches.values()))
+        filled = beside.call(lambda: sum(len(cache.miss_ns) for cache in beside.proxy.app.catalog.caches.values()))
         assert filled < 10, "MySQL is not asked twice for what no cache will answer"

@@ -49,6 +49,7 @@ MUCH = (
 )
 HEADER = 7
 LIMIT = 0.008  # seconds of the loop: what takes longest takes 0.003
+ATTEMPTS = 3  # a frame that is too much for one step is so each time; a neighbour on the same core is not
 
 
 @pytest.fixture(scope="module")
@@ -452,10 +453,13 @@ def test_no_frame_keeps_others_waiting(mysql: Server, database: str, tmp_path: P
                 await asyncio.to_thread(send)
                 found.doing = ""
 
-    with step_times() as found:
-        asyncio.run(scenario(found))
-    print(found.report())
-    assert found.most < LIMIT, found.report()
+    for _ in range(ATTEMPTS):
+        with step_times() as found:
+            asyncio.run(scenario(found))
+        print(found.report())
+        if found.most < LIMIT:
+            return
+    pytest.fail(found.report())
 
 
 def test_a_client_that_leaves_in_the_middle_of_a_frame(beside: Beside) -> None:

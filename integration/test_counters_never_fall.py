@@ -116,7 +116,7 @@ class Life:
             await self.auto._drop(name, "by chance", bar=False)
 
     async def unlogged(self) -> None:
-        self.proxy.app.router.written_unlogged("somebody@%", schema=False)
+        self.proxy.app.router.written_unlogged("somebody@%", cause="sql_log_bin=0", schema=False)
 
 
 @pytest.mark.parametrize("seed", [1, 2])

@@ -13,6 +13,7 @@ from integration.oracle.asker import Asker
 from integration.raw_client import RawClient
 from integration.served import LIMIT, last_served, read_until_hit
 from integration.session_commands import results
+from proxy import described
 from proxy.mysql.packets import CLIENT_DEPRECATE_EOF, ERR, parse_error
 
 READ = "SELECT id, g FROM t WHERE g = 1"
@@ -96,3 +97,40 @@ def test_what_hits_have_shown_ends_with_the_transaction(
             answers = again, session.query("COMMIT"), session.query(READ)
             found[name] = [results(session, answer) for answer in answers]
     assert found["through"] == found["direct"]
+
+
+def test_who_asks_why_no_cache_matches_does_not_wait_for_whom_it_holds_up(asker: Asker) -> None:
+    """A transaction has read the table, a DDL statement waits for it, and what looks whether the query can be cached
+    waits for the DDL statement: the transaction goes on without having been told."""
+    asker.begin(TABLES)
+    with (
+        asker.beside.client(database=asker.database) as session,
+        asker.beside.direct(database=asker.database) as other,
+    ):
+        other_number = other.greeting.connection_id
+        session.query("BEGIN")
+        session.query("SELECT n FROM w WHERE id = 1")
+        with waiting(asker, other, "RENAME TABLE w TO w3", NAME_WAITS):
+            assert b"no cache matches" in session.query("EXPLAIN LAST STATEMENT")
+            assert asker.beside.mysql.execute(NAME_WAITS.format(other_number)) == ((1,),)
+            session.query("COMMIT")
+
+
+@pytest.mark.parametrize("own", ["SHOW PROXIED QUERIES", "CREATE CACHE FROM SELECT n FROM w WHERE id = ?"])
+def test_what_a_transaction_asks_upwell_ends_while_ddl_waits_for_the_transaction(
+    asker: Asker, own: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Both ask MySQL how it reads a query of a table that the transaction has read, and is to be renamed."""
+    monkeypatch.setattr(described, "PATIENCE", 4.0)
+    asker.begin(TABLES)
+    with (
+        asker.beside.client(database=asker.database) as session,
+        asker.beside.direct(database=asker.database) as other,
+    ):
+        session.query("BEGIN")
+        session.query("SELECT n FROM w WHERE id = 1")
+        with waiting(asker, other, "RENAME TABLE w TO w3", NAME_WAITS):
+            assert b"MySQL has not prepared the query within" in session.query(own)
+            assert asker.beside.mysql.execute(NAME_WAITS.format(other.greeting.connection_id)) == ((1,),)
+            asker.create_cache("c", "SELECT id, g FROM t WHERE g = ?")  # nobody else waits
+            session.query("COMMIT")

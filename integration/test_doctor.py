@@ -61,7 +61,6 @@ def test_each_wrong_setting_is_found_and_mended_by_its_statements(own_mysql: Cal
         "gtid_mode": error,
         "binlog_format": error,
         "binlog_row_image": error,
-        "binlog_row_metadata": error,
         "binlog_row_value_options": error,
         "binlog_order_commits": warning,
         "engines": warning,

@@ -57,8 +57,12 @@ def test_another_user_gets_nothing_and_is_told_why(
                 stranger.caches,
                 stranger.status,
             ):
-                with pytest.raises(errors.Unauthenticated, match="clients that run on its machine as its own user"):
+                with pytest.raises(errors.Unauthenticated, match="no token: it is in ") as refused:
                     call()
+        # The file that the message names has it.
+        named = str(refused.value).partition("it is in ")[2].partition(", which the proxy's user can read")[0]
+        with Client(proxy.target, token=Path(named).read_text().strip()) as friend:
+            friend.status()
         wrong = pytest.raises(errors.Unauthenticated, match="the token is not this proxy's")
         with Client(proxy.target, token="guess") as stranger, wrong:
             stranger.status()
@@ -113,7 +117,9 @@ def test_without_a_place_for_the_token_it_serves_and_says_so(
     mysql: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("XDG_STATE_HOME", "/proc")  # where nobody can make a folder, root neither
-    proxy = started(mysql, tmp_path, "--state-dir=/proc/upwell")
+    (tmp_path / "state").mkdir()
+    (tmp_path / "state" / "grpc").touch()  # in the place of the tokens' folder
+    proxy = started(mysql, tmp_path, f"--state-dir={tmp_path / 'state'}")
     with proxy:
         proxy._wait_listening()
         with Client(proxy.target) as client, pytest.raises(errors.Unauthenticated):

@@ -18,6 +18,7 @@ from integration.conftest import OwnMySQL
 from integration.grpc_app import Proxy, proxy_beside, run
 from integration.mysql_server import Server
 from integration.proxy_process import serving
+from proxy.router import BY_CLOCK, NO_CACHE
 from upwell import errors
 from upwell.aio import Event
 from upwell.client import Client
@@ -172,7 +173,9 @@ def test_a_query_finds_its_cache_by_its_text_else_mysql_answers(mysql: Server, d
             await proxy.write(*STORIES)
             await proxy.caught_up()
             passed = await proxy.client.query(STORY, [1], database=database)
-            assert (passed, passed.served, passed.why != "") == ([(1, "one")], "passed", True)
+            assert (passed, passed.served, passed.why) == ([(1, "one")], "passed", NO_CACHE)
+            by_clock = await proxy.client.query("SELECT 1 FROM DUAL WHERE NOW() > ?", ["2001-01-01"])
+            assert (by_clock, by_clock.served, by_clock.why) == ([(1,)], "passed", BY_CLOCK)
             await proxy.client.create_cache(STORY, name="story", database=database)
             await proxy.client.query(STORY, [1], database=database)
             cached = await proxy.client.query(STORY, [1], database=database)
@@ -350,8 +353,9 @@ def test_one_that_starts_says_where_it_may_open_too_few_files(mysql: Server, tmp
     [
         (lambda url: url.replace("mysql://", "mysql://nobody:wrong@").replace("root@", "", 1), 3),
         (lambda url: "x" + url, 2),
+        (lambda url: url.split("?")[0].rstrip("/") + "/nothere", 2),
     ],
-    ids=["wrong password", "wrong address"],
+    ids=["wrong password", "wrong address", "no such database"],
 )
 def test_a_source_that_cannot_be_used_is_one_line(mysql: Server, tmp_path: Path, change: object, status: int) -> None:
     assert callable(change)

@@ -36,7 +36,7 @@ from integration.private_mysql import find_mysql
 from integration.proxy_thread import Beside, proxy_in_thread
 from proxy.accounts import Accounts
 from proxy.caches import OpenCache
-from proxy.mysql import cached_reads, reads
+from proxy.mysql import bounds, cached_reads, reads
 from proxy.mysql.bounds import Bounds
 from proxy.mysql.cached_reads import CachedReads
 from proxy.mysql.grants import Grants
@@ -147,8 +147,8 @@ class Kept(dict[bytes, Any]):
 def hot_executions_go_on(patch: pytest.MonkeyPatch) -> None:
     make = QuickPath.__init__
 
-    def made(quick: QuickPath, context: SessionContext, bounds: Bounds) -> None:
-        make(quick, context, bounds)
+    def made(quick: QuickPath, context: SessionContext, ends: Bounds) -> None:
+        make(quick, context, ends)
         quick.hot = Kept()
 
     patch.setattr(QuickPath, "__init__", made)
@@ -168,6 +168,11 @@ def what_misses_have_shown_is_forgotten_after_a_while(patch: pytest.MonkeyPatch)
 
 def mysql_is_not_made_to_wait(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(PassThrough, "_before", _nothing)
+
+
+def mysql_is_not_told_of_ends(patch: pytest.MonkeyPatch) -> None:
+    """So its snapshot outlives the transaction."""
+    patch.setattr(bounds, "ends_here", lambda state: state.known and state.tells)
 
 
 def mixtures_are_not_counted(patch: pytest.MonkeyPatch) -> None:
@@ -194,6 +199,7 @@ FAULTS: tuple[tuple[Patch, Kind, str], ...] = (  # who finds it, as what
     (what_misses_have_shown_is_forgotten, AutocommitReader, BACK),
     (what_misses_have_shown_is_forgotten_after_a_while, TransactionReader, BACK),
     (mysql_is_not_made_to_wait, AutocommitReader, BACK),
+    (mysql_is_not_told_of_ends, TransactionReader, STALE),
     (mixtures_are_not_counted, TransactionReader, NOT_COUNTED),
 )
 

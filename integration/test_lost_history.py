@@ -8,6 +8,7 @@ import threading
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from pathlib import Path
+from unittest.mock import patch
 
 import pytest
 import structlog
@@ -16,15 +17,16 @@ from gtid_tracker.gtid import GtidSet
 from integration.conftest import OwnMySQL
 from integration.grpc_app import Proxy, proxy_beside, run
 from integration.mysql_server import PrivateMySQL, Server, free_port
-from proxy import source_watch
+from proxy import reset_watch, source_watch
 from tests.support.waiting import until
-from vstream.connection import Session
+from vstream.connection import Account, Session, log_in
 
 SHOP = "shop"
 UPDATE = "UPDATE t SET v = v + 1 WHERE id = 1"
 OTHER = "UPDATE t SET v = v + 1 WHERE id = 2"
 RESET = "RESET BINARY LOGS AND GTIDS"
 MASTER = "RESET MASTER"  # before 8.4
+GTIDS = "SET GLOBAL gtid_mode = ON"
 WITHIN = 60.0  # seconds in which it must be right again, on a machine that does ten other things
 
 
@@ -101,6 +103,41 @@ async def reset_and_fewer_bytes(scene: Scene) -> None:
     await scene.reset(*["CREATE TABLE IF NOT EXISTS t (id INT)"] * last, UPDATE)
 
 
+async def reset_and_exactly_as_many_changes(scene: Scene) -> None:
+    """The sets of GTIDs are equal again before anybody has looked."""
+    ((executed,),) = await asyncio.to_thread(scene.mysql.execute, "SELECT @@GLOBAL.gtid_executed")
+    last = int(executed.rpartition(":")[2].rpartition("-")[2])
+    await scene.reset(*[OTHER] * (last - 1), UPDATE)
+
+
+async def without_a_gtid(scene: Scene) -> None:
+    await scene.write(
+        "SET GLOBAL gtid_mode = ON_PERMISSIVE", "SET gtid_next = ANONYMOUS", UPDATE, "SET gtid_next = AUTOMATIC", GTIDS
+    )
+
+
+async def without_gtids_for_a_while(scene: Scene) -> None:
+    back = ("SET GLOBAL gtid_mode = ON_PERMISSIVE", GTIDS)
+    await scene.write("SET GLOBAL gtid_mode = ON_PERMISSIVE", "SET GLOBAL gtid_mode = OFF_PERMISSIVE", UPDATE, *back)
+
+
+async def without_a_gtid_while_the_stream_is_away(scene: Scene) -> None:
+    """The binlog that a new connection would begin with has nothing of it."""
+    written = threading.Event()
+
+    def late(account: Account) -> Session:
+        written.wait()
+        return log_in(account)
+
+    with patch("vstream.binlog.log_in", late):
+        scene.proxy.binlog.reconnect("the network failed")
+        try:
+            await without_a_gtid(scene)
+        finally:
+            written.set()
+        await until(lambda: scene.proxy.binlog.connected)
+
+
 async def reset_and_gtids_set_by_hand(scene: Scene) -> None:
     ((executed,),) = await asyncio.to_thread(scene.mysql.execute, "SELECT @@GLOBAL.gtid_executed")
     await scene.reset(f"SET GLOBAL gtid_purged = '{executed}'", UPDATE)
@@ -173,7 +210,11 @@ HAPPENINGS = (
     reset_and_one_change,
     reset_and_as_many_changes,
     reset_and_fewer_bytes,
+    reset_and_exactly_as_many_changes,
     reset_and_gtids_set_by_hand,
+    without_a_gtid,
+    without_gtids_for_a_while,
+    without_a_gtid_while_the_stream_is_away,
     gtids_executed_by_hand,
     an_older_copy((OTHER, OTHER)),
     an_older_copy((OTHER, OTHER, OTHER, OTHER, OTHER, UPDATE)),
@@ -203,7 +244,8 @@ def test_whatever_becomes_of_the_history_hits_are_right_again(
     """`seen`: the stream has brought transactions since the proxy began, so that the last can be compared. What is
     compared now and then is compared ten times as often, but in one case."""
     if happening is not reset_and_fewer_bytes or seen:
-        monkeypatch.setattr(source_watch, "EVERY", source_watch.EVERY / 10)
+        for watch in (source_watch, reset_watch):
+            monkeypatch.setattr(watch, "EVERY", watch.EVERY / 10)
         monkeypatch.setattr(source_watch, "PATIENCE", source_watch.PATIENCE / 10)
     mysql = own_mysql()
     mysql.execute(
@@ -227,8 +269,9 @@ def test_whatever_becomes_of_the_history_hits_are_right_again(
     run(scenario)
 
 
-def test_a_server_that_comes_back_as_it_was_loses_nothing(own_mysql: OwnMySQL, tmp_path: Path) -> None:
-    """What is held stays, and is told from memory while the server is away."""
+@pytest.mark.parametrize("seen", [True, False], ids=["after transactions", "after none"])
+def test_a_server_that_comes_back_as_it_was_loses_nothing(own_mysql: OwnMySQL, tmp_path: Path, seen: bool) -> None:
+    """What is held stays, and is told from memory while the server is away. `seen`: as above."""
     mysql = own_mysql()
     assert isinstance(mysql, PrivateMySQL)
     mysql.execute(f"CREATE DATABASE {SHOP}", f"CREATE TABLE {SHOP}.t (id INT PRIMARY KEY, v INT)")
@@ -238,7 +281,9 @@ def test_a_server_that_comes_back_as_it_was_loses_nothing(own_mysql: OwnMySQL, t
         async with proxy_beside(mysql, SHOP, tmp_path) as proxy:
             await proxy.client.create_cache("SELECT v FROM t WHERE id = ?", name="by_id", database=SHOP)
             scene = Scene(mysql, proxy)
-            await scene.write(UPDATE)
+            if seen:
+                await scene.write(UPDATE)
+                await proxy.caught_up()
             await scene.held()
 
             async def up_for_seconds() -> bool:

@@ -52,7 +52,7 @@ def test_a_row_that_is_read_twice_is_the_same_twice(mysql: Server, database: str
     run(scenario)
 
 
-IN_ONE_STATE = "in a REPEATABLE READ transaction: all that it was shown is one state"
+IN_ONE_STATE = "hit inside a REPEATABLE READ transaction (same snapshot)"
 
 
 def test_what_has_not_changed_is_a_hit_where_the_transaction_stands(

@@ -33,6 +33,17 @@ ROUTINES = (
     "CREATE FUNCTION hidden() RETURNS INT DETERMINISTIC MODIFIES SQL DATA BEGIN CREATE TEMPORARY TABLE item"
     " SELECT 1 id, 777 n, 'item 1' name; RETURN 1; END",
 )
+COMMIT_AND_ANSWER_WITH_ROWS = (
+    "ANALYZE TABLE other",
+    "ANALYZE LOCAL TABLE other",
+    "ANALYZE TABLE other UPDATE HISTOGRAM ON id",
+    "OPTIMIZE TABLE other",
+    "OPTIMIZE NO_WRITE_TO_BINLOG TABLE no_such_table",
+    "REPAIR TABLE other",
+    "CHECK TABLE other",
+    "CACHE INDEX other IN DEFAULT",
+    "LOAD INDEX INTO CACHE other",
+)
 MANNERS = (
     [UPDATE],
     ["BEGIN", UPDATE, "COMMIT"],
@@ -53,6 +64,12 @@ MANNERS = (
     ["SELECT written()", "SET @x = 1", "SELECT 1"],
     ["DO written()"],
     ["PREPARE p FROM '" + UPDATE + "'", "EXECUTE p"],
+    *(["BEGIN", UPDATE, committing] for committing in COMMIT_AND_ANSWER_WITH_ROWS),
+    ["SET autocommit = 0", UPDATE, "ANALYZE TABLE other"],
+    ["BEGIN", UPDATE, "SELECT COUNT(*) FROM other; OPTIMIZE TABLE other"],
+    ["BEGIN", UPDATE, "SELECT 1; CHECK TABLE other"],
+    [f"BEGIN; {UPDATE}; CHECK TABLE other"],
+    [f"UPDATE item SET n = 0 WHERE id = 9; BEGIN; {UPDATE}; CHECK TABLE other; SELECT 1"],
     ["XA START 'x'", UPDATE, "XA END 'x'", "XA COMMIT 'x' ONE PHASE"],
     ["XA START 'x'", UPDATE, "XA END 'x'", "XA PREPARE 'x'", "XA COMMIT 'x'"],
 )
@@ -65,10 +82,10 @@ class Wired:
     def __init__(self, client: WireClient) -> None:
         self.client = client
 
-    async def ask(self, sql: str) -> list[Row]:
+    async def ask(self, sql: str | bytes) -> list[Row]:
         return await asyncio.to_thread(self.client.query, sql)
 
-    async def prepare(self, sql: str) -> Prepared:
+    async def prepare(self, sql: str | bytes) -> Prepared:
         return await asyncio.to_thread(self.client.prepare, sql)
 
     async def execute(self, statement: Prepared, *values: int) -> tuple[list[Row], str]:
@@ -100,7 +117,7 @@ async def wired(
 ) -> AsyncIterator[tuple[Proxy, Wired]]:
     """The shop, whose item 1 is held, and a client that has hit it."""
     async with shop(mysql, database, state, own_writes_wait=own_writes_wait) as (proxy, _):
-        await proxy.write(*ROUTINES)
+        await proxy.write("CREATE TABLE other (id INT PRIMARY KEY)", *ROUTINES)
         await proxy.caught_up()
         client = await connected_wire(proxy, eof=eof)
         try:
@@ -141,6 +158,22 @@ def test_a_session_reads_what_it_has_written_though_the_stream_has_not_brought_i
                 await proxy.caught_up()
                 await client.reset()
                 assert [(await client.read())[:2] for _ in range(2)][1] == ([BEFORE], "hit"), statements
+
+    run(scenario)
+
+
+@DIALECTS
+def test_a_prepared_statement_may_commit_and_answer_with_rows(
+    mysql: Server, database: str, tmp_path: Path, eof: bool
+) -> None:
+    async def scenario() -> None:
+        async with wired(mysql, database, tmp_path, eof=eof, own_writes_wait="20ms") as (proxy, client):
+            prepared = await client.prepare("ANALYZE TABLE other")
+            with held_back(proxy):
+                await client.ask("BEGIN")
+                await client.ask(UPDATE)
+                await client.execute(prepared)
+                assert (await client.read())[:2] == ([WRITTEN], "passed")
 
     run(scenario)
 

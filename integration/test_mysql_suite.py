@@ -61,7 +61,7 @@ def test_reads_are_compared_until_they_are_hits(beside: Beside, database: str) -
 def test_a_planted_fault_is_found(beside: Beside, database: str, capsys: pytest.CaptureFixture[str]) -> None:
     tally = Tally()
     fault = next(fault for fault in FAULTS if fault.name == "NOT LIKE is read as LIKE")
-    with planted(fault), closing(Tap(beside, tally)) as tap:
+    with planted(fault.plant), closing(Tap(beside, tally)) as tap:
         play(tap, database)
     assert [(found.kind, found.text) for found in tally.findings] == [("rows", SCRIPT[2])]
     printed = capsys.readouterr().out

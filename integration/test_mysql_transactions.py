@@ -20,7 +20,7 @@ from integration.mysql_server import Server
 from integration.mysql_shop import BY_ID, OF_GROUP, shop, waits_for_tables
 from proxy.mysql import cached_reads
 from proxy.mysql.cached_reads import FILL_IS_LATE
-from proxy.mysql.reads import AGAIN, CHANGED, UNSETTLED
+from proxy.mysql.reads import AGAIN, CHANGED, UNCHANGED, UNSETTLED
 from tests.support.waiting import until
 
 OPEN = "the REPEATABLE READ transaction has its snapshot at MySQL"
@@ -48,16 +48,64 @@ def test_a_mixture_is_counted_once_for_each_transaction(mysql: Server, database:
         async with shop(mysql, database, tmp_path) as (proxy, asker):
             for key in (1, 2):
                 await asker.ask(BY_ID, key)
-            for number in (1, 2):
-                await asker.ask("BEGIN")
-                assert await asker.served(BY_ID, 1) == "hit"
-                await written(proxy, f"UPDATE item SET n = {number} WHERE id IN (1, 2)")
-                for key in (2, 2, 3):
-                    assert await asker.served(BY_ID, key) == "passed"
-                await written(proxy, "UPDATE item SET n = n + 10 WHERE id IN (1, 2)")
-                assert await asker.served("SELECT COUNT(*) FROM item") == "passed"
-                assert await mixed(proxy) == number
+            await asker.ask("BEGIN")
+            assert await asker.served(BY_ID, 1) == "hit"
+            await written(proxy, "UPDATE item SET n = 1 WHERE id IN (1, 2)")
+            for key in (2, 2, 3):
+                assert await asker.served(BY_ID, key) == "passed"
+            await written(proxy, "UPDATE item SET n = n + 10 WHERE id IN (1, 2)")
+            assert await asker.served("SELECT COUNT(*) FROM item") == "passed"
+            assert await mixed(proxy) == 1
+            await asker.ask("COMMIT")
+
+    run(scenario)
+
+
+@pytest.mark.parametrize("begin", ["BEGIN", "START TRANSACTION READ ONLY", "SET autocommit = 0"])
+def test_where_transactions_have_needed_mysql_behind_hits_the_next_one_is_one_state(
+    mysql: Server, database: str, tmp_path: Path, begin: str
+) -> None:
+    """A transaction like the one before it has its snapshot at MySQL from its first hit on."""
+
+    async def scenario() -> None:
+        async with shop(mysql, database, tmp_path) as (proxy, asker):
+            other = await connected(proxy)
+            for number in range(4):
+                for key in (1, 2, 3):
+                    await other.until_hit(BY_ID, key)
+                await asker.ask(begin)
+                rows, served, _ = await asker.read(BY_ID, 1)
+                assert served == "hit"
+                if number:  # as the first one did, this one will have MySQL answer
+                    await written(proxy, f"UPDATE item SET n = {number} WHERE id IN (1, 2)")
+                    assert (await asker.read(BY_ID, 3))[1:] == ("hit", UNCHANGED)
+                    assert (await asker.read(BY_ID, 2))[1:] == ("passed", CHANGED)
+                    assert await asker.ask(BY_ID, 1) == rows
+                assert await asker.ask("SELECT id, n, name FROM item WHERE id = 1 LIMIT 1") == rows
+                assert await mixed(proxy) == 0
                 await asker.ask("COMMIT")
+            await other.close()
+            assert await asker.ask(BY_ID, 1) == ((1, 3, "item 1"),)
+
+    run(scenario)
+
+
+def test_where_transactions_of_hits_have_not_mysql_hears_nothing(mysql: Server, database: str, tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with shop(mysql, database, tmp_path) as (proxy, asker):
+            await asker.until_hit(BY_ID, 1)
+            forecast = proxy.app.mysql.shared.forecast  # type: ignore[union-attr]  # it listens
+            for reads in ([BY_ID, "SELECT COUNT(*) FROM item"], *[[BY_ID]] * 9):
+                await asker.ask("BEGIN")
+                for read in reads:
+                    await asker.ask(read, *([1] if read == BY_ID else []))
+                await asker.ask("COMMIT")
+            assert not forecast.expects("by_id")
+            before = (await proxy.client.status()).counters["empty_transactions"]
+            await asker.ask("BEGIN")
+            await asker.ask(BY_ID, 1)
+            await asker.ask("COMMIT")
+            assert (await proxy.client.status()).counters["empty_transactions"] == before + 1
 
     run(scenario)
 
@@ -388,6 +436,33 @@ def test_what_a_miss_may_have_shown_does_not_count_once_it_is_rolled_back(
 
 
 SHOWS_LATE = ("SET GLOBAL rpl_semi_sync_source_enabled = OFF", "SET GLOBAL rpl_semi_sync_source_enabled = ON")
+
+
+def test_one_session_waits_for_a_change_and_no_other_does_again(own_mysql: OwnMySQL, tmp_path: Path) -> None:
+    """MySQL is asked to show what hits have shown once a change, however many sessions pass reads behind hits."""
+
+    async def scenario(mysql: Server) -> None:
+        async with shop(mysql, "waits", tmp_path) as (proxy, asker):
+            others = [await connected(proxy) for _ in range(3)]
+            for number in range(3):
+                await proxy.write(f"UPDATE item SET n = {2000 + number} WHERE id = 1")
+                await proxy.caught_up()
+                before = done(mysql)
+                for one in [asker, *others] * 3:
+                    assert (await one.ask(BY_ID, 1))[0][1] == 2000 + number
+                    await one.ask("SELECT n FROM item WHERE id = 1 /* upwell: skip */")
+                waited = done(mysql) - before
+                assert waited <= len(others) + 1 and (number == 0 or waited <= 1)
+            for one in others:
+                await one.close()
+
+    def done(mysql: Server) -> int:
+        ((_, count),) = mysql.execute("SHOW GLOBAL STATUS LIKE 'Com_do'")
+        return int(count)
+
+    server = own_mysql()
+    server.execute("CREATE DATABASE waits")
+    run(lambda: scenario(server))
 
 
 def test_what_mysql_answers_is_not_older_than_the_hit_before(own_mysql: OwnMySQL, tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from integration.mysql_server import Server
 from integration.proxy_thread import Beside, proxy_in_thread
 from integration.raw_client import RawClient, payloads_of
 from integration.test_hits_same_bytes import KINDS
-from proxy.mysql.packets import COM_RESET_CONNECTION, read_lenenc
+from proxy.mysql.packets import COM_RESET_CONNECTION, COM_STMT_PREPARE, packet, read_lenenc
 
 DATABASE = "own_sql_prepared"
 BY_ID = "SELECT id, n FROM item WHERE id = ?"
@@ -115,3 +115,22 @@ def test_a_command_that_is_not_complete_is_an_error(beside: Beside) -> None:
     with beside.client() as client:
         assert client.prepare("CREATE CACHE FROM").error
         assert client.prepare("SELECT 1").error is False
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("CREATE CACHE FROM", b"a SELECT is expected at the end; accepted is: CREATE CACHE [IF NOT EXISTS]"),
+        ("CREATE CACHE one of SELECT 1", b"FROM is expected at line 1, column 18"),
+        ("SHOW CACHE", b"CACHES or PROXIED or UPWELL is expected at line 1, column 6"),
+        ("SHOW UPWELL STATE", b"STATUS is expected at line 1, column 13"),
+        ("DROP CACHE IF EXISTS", b"the name of a cache is expected at the end"),
+    ],
+)
+def test_a_mistyped_one_is_told_what_would_be_accepted(beside: Beside, text: str, words: bytes) -> None:
+    with beside.client() as client:
+        for command in (client.text(text), bytes((COM_STMT_PREPARE,)) + text.encode()):
+            client.write(packet(command, 0))
+            (error,) = payloads_of(client.packet())
+            assert error[:9] == b"\xff\x28\x04#42000" and words in error
+        assert client.query("SELECT 1")[4:5] == b"\x01", "the session goes on"

@@ -7,6 +7,7 @@ import pytest
 from external_upquery.executor import Executor
 from integration.private_mysql import Server
 from integration.upqueries import run
+from proxy import prepared_watch, reset_watch, source_clock, source_zones
 from sqltypes.errors import Overloaded, SourceError
 
 
@@ -39,6 +40,22 @@ def test_passed_query_cannot_write(mysql: Server, database: str) -> None:
 
     run(mysql, body)
     assert mysql.execute(f"SELECT COUNT(*) FROM {database}.t") == ((0,),)
+
+
+def test_what_upwell_asks_for_itself_needs_no_session_of_its_own(mysql: Server, database: str) -> None:
+    """One on which a database is selected answers it. Each login would cost MySQL more than the question."""
+
+    async def body(executor: Executor) -> None:
+        before = (await executor.query("SELECT CONNECTION_ID()", database))[1]
+        await source_clock.ask(executor)
+        await reset_watch.ask(executor)
+        await prepared_watch.ask(executor)
+        await source_zones.ask(executor, "SYSTEM")
+        await executor.history()
+        assert (await executor.query("SELECT CONNECTION_ID()", database))[1] == before
+        assert await executor.question("SELECT DATABASE()") == [(database,)]
+
+    run(mysql, body, connections=1)
 
 
 def test_passed_answer_over_its_limit_is_cut_off(mysql: Server) -> None:

@@ -46,14 +46,14 @@ NIGHTLY = (
 """What is written while nobody asks, to the tables of most reads."""
 
 
-DIRECT_US, HIT_US, MISS_US = 300.0, 20.0, 400.0
+DIRECT_US, MISS_US = 300.0, 400.0
 count = Made.count
 
 
 def counted_as_measured(made: Made, info: CacheInfo, decay: float, now: float) -> None:
     """As if a read took these times, however busy the machine is: by them it is judged whether a cache pays."""
     made.direct_us = DIRECT_US
-    count(made, replace(info, hit_p50_us=HIT_US, miss_p50_us=MISS_US), decay, now)
+    count(made, replace(info, miss_p50_us=MISS_US), decay, now)
 
 
 @dataclass

@@ -349,6 +349,42 @@ def test_a_limit_takes_what_mysql_takes(items: Beside, type_: int, value: bytes)
             assert comparable(client, client.execute(statements[1].id, given)) == wanted
 
 
+def test_statements_that_differ_in_what_they_spell_out_have_a_cache_each(items: Beside) -> None:
+    """Their texts are of one shape: the numbers of a LIMIT, and a constant of a cache."""
+    texts = [
+        *(f"SELECT id, d FROM item WHERE id > ? ORDER BY id LIMIT {limit}" for limit in ("1", "2", "1, 1", "2, 9")),
+        *(f"SELECT id, {word} AS said FROM item WHERE id > ? ORDER BY id" for word in ("1", "2", "'a'")),
+    ]
+    with items.direct() as direct, items.client() as client:
+        statements = [(direct.prepare(text).id, client.prepare(text).id) for text in texts]
+        for text in texts[:4]:
+            client.query(f"CREATE CACHE FROM {text}")
+        given = parameters(client, [number(0)], [LONGLONG])
+        served = set()
+        for _ in range(5):
+            for text, (plain, through) in zip(texts, statements, strict=True):
+                wanted = comparable(direct, direct.execute(plain, given))
+                assert comparable(client, client.execute(through, given)) == wanted, text
+                if last_served(items).startswith("hit"):
+                    served.add(text)
+        assert served >= set(texts[:4])
+
+
+@pytest.mark.parametrize("shown", ["BIN(id)", "oct (id)", "CONV(s, 36, 10)", "HEX(id)"])
+def test_columns_that_mysql_announces_otherwise_once_they_were_computed(items: Beside, shown: str) -> None:
+    query = f"SELECT id, {shown} AS told FROM item WHERE id = ?"
+    with items.direct() as direct, items.client() as client:
+        assert client.query(f"CREATE CACHE FROM {query}")[4] == 0
+        statements = direct.prepare(query).id, client.prepare(query).id
+        given = parameters(client, [number(1)], [LONGLONG])
+        served = set()
+        for _ in range(6):
+            wanted = comparable(direct, direct.execute(statements[0], given))
+            assert comparable(client, client.execute(statements[1], given)) == wanted
+            served.add(last_served(items).split(" ")[0])
+        assert ("hit" in served) == shown.startswith("HEX")
+
+
 @pytest.mark.parametrize("value", [None, number(1)], ids=["NULL", "value"])
 def test_types_that_mysql_refuses(items: Beside, value: bytes | None) -> None:
     """It refuses those that nothing can be bound with, also for NULL, and such with bits that mean nothing."""

@@ -14,7 +14,7 @@ from external_upquery.schema_source import SchemaSource
 from external_upquery.upstream import Upstream, parse_upstream
 from integration.private_mysql import Server
 from sqltypes.errors import SourceDown, SourceError
-from sqltypes.schema import ANY_TABLE, Relation, Table, View
+from sqltypes.schema import ANY_TABLE, UNKNOWN_ORDER, IndexPart, Relation, Table, View
 
 
 @pytest.fixture
@@ -95,14 +95,19 @@ def test_columns_keep_their_order_with_invisible_and_generated_ones(
 ) -> None:
     mysql.execute(
         f"CREATE TABLE {database}.t (a INT NOT NULL, b INT INVISIBLE, c INT AS (a + 1) VIRTUAL,"
-        " d INT AS (a * 2) STORED, e DATETIME DEFAULT CURRENT_TIMESTAMP, v VARBINARY(9) DEFAULT (UUID()))"
+        " d INT AS (a * 2) STORED, e DATETIME DEFAULT CURRENT_TIMESTAMP, v VARBINARY(9) DEFAULT (UUID()),"
+        " w VARCHAR(9) AS (CONCAT(v, '\\'\\\\\n')) VIRTUAL, KEY ((a + 1)), KEY ((a + 2)) INVISIBLE)"
     )
     columns = table(source, database, "t").columns
     assert [(column.name, column.position) for column in columns] == [
-        (name, at) for at, name in enumerate(["a", "b", "c", "d", "e", "v"])
+        (name, at) for at, name in enumerate(["a", "b", "c", "d", "e", "v", "w"])
     ]
     assert [column.name for column in columns if column.invisible] == ["b"]
-    assert [column.name for column in columns if column.generated] == ["c", "d"]
+    assert {column.name: column.expression for column in columns if column.expression} == {
+        "c": "(`a` + 1)",
+        "w": r"concat(`v`,_utf8mb4'\'\\\n')",
+    }
+    assert table(source, database, "t").functional == ("(`a` + 1)",)
     assert [column.name for column in columns if not column.nullable] == ["a"]
 
 
@@ -143,6 +148,27 @@ def test_keys_of_expressions_are_not_taken_for_keys_of_columns(
     assert found.primary_key == ("c", "a")
     assert found.unique_keys == (("b", "a"),)
     assert sorted(found.indexes) == [("a",), ("b", "a"), ("c", "a"), ("d",)]
+
+
+def test_in_which_order_rows_are_read_by_an_index(mysql: Server, database: str, source: SchemaSource) -> None:
+    columns = "A INT NOT NULL, b VARCHAR(9), c INT NOT NULL"
+    mysql.execute(
+        f"CREATE TABLE {database}.t ({columns}, PRIMARY KEY (A DESC, c), KEY k1 (b(4), c), KEY k2 (b DESC),"
+        " KEY k3 (c, (A + 1)))",
+        f"CREATE TABLE {database}.p ({columns}, PRIMARY KEY (A), KEY (b)) PARTITION BY HASH (A) PARTITIONS 2",
+        f"CREATE TABLE {database}.n ({columns}, KEY (b))",
+    )
+    a, c = IndexPart("a", falling=True), IndexPart("c")
+    found = table(source, database, "t")
+    assert dict(zip(found.indexes, found.orders, strict=True)) == {
+        ("A", "c"): (a, c),
+        ("b", "c"): (IndexPart("b", whole=False), c, a),
+        ("b",): (IndexPart("b", falling=True), a, c),
+        ("c",): (c, UNKNOWN_ORDER, a),
+    }
+    b, a = IndexPart("b"), IndexPart("a")
+    assert table(source, database, "p").orders == ((a, UNKNOWN_ORDER), (b, a, UNKNOWN_ORDER))
+    assert table(source, database, "n").orders == ((IndexPart("b"), UNKNOWN_ORDER),)
 
 
 def test_engine_and_fresh_estimate_of_rows(mysql: Server, database: str, source: SchemaSource) -> None:
@@ -237,6 +263,22 @@ def test_names_match_as_the_source_matches_them(own_mysql: Callable[..., Server]
 def test_version_is_told(mysql: Server, source: SchemaSource) -> None:
     facts = asyncio.run(source.server())
     assert ".".join(map(str, facts.version)) == mysql.version().split("-")[0]
+
+
+def test_the_server_is_asked_anew_by_a_connection_that_knows_its_variables(own_mysql: Callable[..., Server]) -> None:
+    """One that hides the primary keys which it has made is told to show them: the binlog has them."""
+    mysql = own_mysql()
+    mysql.execute("CREATE DATABASE d", "USE d", "SET sql_generate_invisible_primary_key = ON", "CREATE TABLE t (a INT)")
+    source = SchemaSource(parse_upstream(mysql.url))
+    try:
+        first = asyncio.run(source.server())
+        assert asyncio.run(source.server()) == first and not first.hides_generated_keys
+        mysql.execute("SET GLOBAL show_gipk_in_create_table_and_information_schema = OFF")
+        assert asyncio.run(source.server()) == replace(first, hides_generated_keys=True)
+        assert table(source, "d", "t").primary_key == ("my_row_id",)
+    finally:
+        source.close()
+        mysql.execute("SET GLOBAL show_gipk_in_create_table_and_information_schema = ON", "DROP DATABASE d")
 
 
 @pytest.fixture

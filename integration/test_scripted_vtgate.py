@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 
 from integration.grpc_app import run
@@ -33,5 +34,24 @@ def test_answers_are_held_and_kept_current(shard_servers: ShardServers, tmp_path
                         assert await vitess.session(sql.replace("?", str(key))) == sorted(map(tuple, found), key=repr)
             asked = {one.place for one in vitess.sql.asked if one.own}
             assert asked >= {*UPQUERY, Place.VINDEX, Place.PLAN}, "each place of the upqueries is known"
+
+    run(scenario)
+
+
+def test_an_answer_by_a_lookup_is_none_to_hold(shard_servers: ShardServers, tmp_path: Path) -> None:
+    """vtgate finds no row by the lookup, whatever the shards have. A question of ours does not look up by it, nor does
+    the one that an answer is compared with."""
+
+    async def scenario() -> None:
+        async with scripted_vitess(*shard_servers[:2], tmp_path, verify_new_caches="4") as vitess:
+            vitess.sql.lookup = "n"
+            for name, (sql, _) in QUERIES.items():
+                await vitess.client.create_cache(sql, name=name)
+            for name, (sql, keys) in QUERIES.items():
+                for key in keys:
+                    async with asyncio.timeout(60):
+                        while (found := await vitess.client.cache(name).get(key)).served != "hit":
+                            pass
+                    assert sorted(map(tuple, found), key=repr) == await vitess.asked(sql.replace("?", str(key)))
 
     run(scenario)

@@ -12,6 +12,7 @@ from typing import Any
 
 import pymysql
 import pytest
+from pymysql.constants import FIELD_TYPE
 
 from examples.lobsters.data import SETS
 from examples.lobsters.load import load
@@ -25,7 +26,7 @@ from integration.random_tables import first_rows, random_tables
 from integration.session_queries import CREATE, FILLED, INSERT, OTHER_KINDS, VIEW, Writer, rows
 from planner.api import plan_evict
 from planner.clock_literals import with_parameters
-from planner.needs import BY_CODES, DATE_MODES, OF_MODE, STRINGS
+from planner.needs import BY_CODES, DATE_MODES, LOCAL, OF_MODE, STRINGS, TIME_ZONE
 from planner.scan import scan
 from planner.session_needs import session_needs
 from proxy.long_sql import substituted
@@ -34,6 +35,7 @@ from proxy.mysql.sql_modes import NO_MATTER
 from sqltypes.errors import NeedRelations, UpwellError
 from sqltypes.schema import SchemaSnapshot
 from sqltypes.temporal import parse_datetime
+from sqltypes.zone import Zone, fixed
 from tests.support.goldens import PLANS, ROOT, SHOP_VIEWS, cases
 
 OTHERS: dict[str, tuple[str, ...]] = {
@@ -102,15 +104,20 @@ class Sessions:
                 return None
         return None
 
-    def answer(self, sql: str) -> tuple[object, ...]:
-        """The rows as text with what is announced of them, or the error."""
+    def answer(self, sql: str, clocks: Zone | None = None) -> tuple[object, ...]:
+        """The rows as text with what is announced of them, or the error. `clocks`: TIMESTAMPs as these say them."""
         try:
             self._cursor.execute(sql)
         except pymysql.err.MySQLError as error:
             return tuple(error.args)
         result: Any = self._cursor._result
         columns = [(f.name, f.type_code, f.charsetnr, f.scale, f.length, f.flags & ~BINARY) for f in result.fields]
-        return columns, sorted(repr(tuple(map(as_bytes, row))) for row in self._cursor.fetchall())
+        rows = [list(map(as_bytes, row)) for row in self._cursor.fetchall()]
+        for at, field in enumerate(result.fields):
+            for row in rows if clocks is not None and field.type_code == FIELD_TYPE.TIMESTAMP else ():
+                value = row[at]
+                row[at] = clocks.local(value.decode()).encode() if clocks and isinstance(value, bytes) else value
+        return columns, sorted(repr(tuple(row)) for row in rows)
 
     def check(self, sql: str, asked: str = "", bound: Sequence[object] = ()) -> list[str]:
         """Variables that change the answer though they are not needed, with the answers. `asked`: the query with its
@@ -131,8 +138,16 @@ class Sessions:
                 continue
             if name == "collation_connection" and BY_CODES in needs:
                 values = tuple(value for value in values if value not in OTHERS[BY_CODES])
+            if name == TIME_ZONE and LOCAL in needs and bound:
+                continue  # of another moment, then
             shown = slice(1, None) if "." in name else slice(None)
-            differs = [value for value in values if self._under(name, value, sql)[shown] != pinned[shown]]
+            at_home = name == TIME_ZONE and LOCAL in needs and TIME_ZONE not in needs
+            differs = [
+                value
+                for value in values
+                if self._under(name, value, sql)[shown]
+                != (self.answer(sql, fixed(value.strip("'"))) if at_home else pinned)[shown]
+            ]
             if name not in needs:
                 self.counts[f"{name} not needed"] += 1
                 wrong += [

@@ -12,6 +12,7 @@ from integration.grpc_app import Proxy, proxy_beside, run
 from integration.mysql_clients import Asker, connected
 from integration.mysql_server import Server
 from planner.expressions import Expressions
+from proxy.app import name_of
 from proxy.doubts import Doubts
 from proxy.pump import DIFFERS
 from tests.simulation.mutant import edit
@@ -100,7 +101,7 @@ def test_it_stays_so_over_a_restart_until_it_is_made_anew_or_the_version_changes
             assert await state_of(proxy, "words") == ("maintain", "ready", "")
             await asker.close()
             await asyncio.to_thread(proxy.app.catalog.doubts.written)
-            doubts = Doubts(tmp_path, proxy.app.router.status().source)
+            doubts = Doubts(tmp_path, name_of(proxy.app.config, proxy.app.source))
             doubts.load()
             assert not len(doubts)
 

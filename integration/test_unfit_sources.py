@@ -42,11 +42,11 @@ def test_it_does_not_start_where_changes_would_be_missing(
 
 
 def test_a_source_whose_every_write_empties_its_keys_is_told_of_loudly(own_mysql: OwnMySQL, tmp_path: Path) -> None:
-    mysql = own_mysql("--binlog-row-image=MINIMAL", "--binlog-row-metadata=MINIMAL", "--binlog-format=STATEMENT")
+    mysql = own_mysql("--binlog-row-image=MINIMAL", "--binlog-format=STATEMENT")
     with ProxyProcess(mysql.url, tmp_path, grpc_port=0, http_port=0, mysql_port=0) as proxy:
         proxy.wait_ready().close()
         log = proxy.log.read_text()
-        for setting in ("binlog_row_image = FULL", "binlog_row_metadata = FULL", "binlog_format = ROW"):
+        for setting in ("binlog_row_image = FULL", "binlog_format = ROW"):
             assert f"SET PERSIST {setting}" in log
 
 

@@ -185,6 +185,31 @@ def test_values_that_are_bound_are_held_beside_the_literals(
             assert served.startswith("hit") if value in hits else BEFORE in served, (value, served)
 
 
+@pytest.mark.parametrize("shown_", ["'😀é'", "CONCAT(s, '😀')", "'é'"])
+@pytest.mark.parametrize("collation", ["", "utf8mb4_bin", "latin1_swedish_ci", "utf16_general_ci"])
+def test_any_character_may_stand_in_the_text_and_in_the_other_values(
+    beside: Beside, shown_: str, collation: str
+) -> None:
+    """MySQL converts a text that is prepared in SQL to utf8mb3, which lacks some."""
+    sql = f"SELECT id, {shown_} AS x FROM u WHERE n & ? OR s = ? ORDER BY id"
+    settings = f"SET collation_connection = {collation}" if collation else "SET @x = 1"
+    with beside.client() as through, beside.direct() as direct:
+        through.query(settings)
+        direct.query(settings)
+        hint = f" /*+ QB_NAME(upwell_collation_{collation}) */" if collation else ""
+        made = parse(through.query(f"CREATE CACHE kinds FROM {sql.replace('SELECT', 'SELECT' + hint)}"), binary=False)
+        assert not made.errno, made.message
+        own, ours = direct.prepare(sql), through.prepare(sql)
+        for value in ("a", "😀", "é😀"):
+            given = payload([spelled(1), string(value)])
+            for _ in range(REPEATED):
+                executed = (through.execute(ours.id, given), direct.execute(own.id, given))
+                mine, theirs = (parse(answer, binary=True) for answer in executed)
+                assert (mine.columns, mine.rows, mine.errno) == (theirs.columns, theirs.rows, theirs.errno), value
+        if not collation.startswith(("latin1", "utf16")):
+            assert last_served(beside, through).startswith("hit"), last_served(beside, through)
+
+
 def test_null_and_a_value_of_another_type_behind_it_are_mysqls(beside: Beside) -> None:
     sql = "SELECT id FROM u WHERE n & ? ORDER BY id"
     with beside.client() as through, beside.direct() as direct:

@@ -63,6 +63,7 @@ SETTINGS = (
         "USE `{k}/{shard}`",
         "USE `{k}[40]`",
         "USE `{k}@primary`",
+        "USE `@primary`",
         "USE nowhere",
         "SET SESSION lc_time_names = 'de_DE'",
     ),

@@ -7,6 +7,7 @@ from decimal import Decimal
 
 import pytest
 
+from integration.conftest import OwnMySQL
 from integration.private_mysql import Server
 from integration.stream_support import follow, selected
 from sqltypes.expression import Row
@@ -28,13 +29,19 @@ def _typed(rows: list[Row]) -> list[list[tuple[str, object]]]:
     ]
 
 
+# What stands around the type: texts whose character sets the binlog tells by their place among the others.
+_AROUND = "word VARCHAR(9) CHARACTER SET utf8mb3, v {} NULL, said TEXT CHARACTER SET latin1, raw BLOB, tail INT"
+
+
 async def _both_ways(mysql: Server, database: str, number: int, case: TypeCase) -> None:
     name = f"c{number}"
     values = [f"({literal})" for literal in case.literals]
-    mysql.execute(f"CREATE TABLE `{database}`.{name} (id INT AUTO_INCREMENT PRIMARY KEY, v {case.ddl} NULL, tail INT)")
+    columns = _AROUND.format(case.ddl)
+    mysql.execute(f"CREATE TABLE `{database}`.{name} (id INT AUTO_INCREMENT PRIMARY KEY, {columns})")
     async with follow(mysql) as stream:
         table = stream.want(database, name)
-        inserts = [f"INSERT INTO `{database}`.{name} (v, tail) VALUES ({value}, 7)" for value in values]
+        await stream.settled()
+        inserts = [f"INSERT INTO `{database}`.{name} (v, said, tail) VALUES ({value}, 'é', 7)" for value in values]
         await stream.execute(f"SET sql_mode = '{SQL_MODE}'", *inserts, f"INSERT INTO `{database}`.{name} () VALUES ()")
         await stream.caught_up()
         expected = selected(mysql, table)
@@ -46,12 +53,16 @@ async def _both_ways(mysql: Server, database: str, number: int, case: TypeCase) 
         assert _typed([after for _, after in updates if after]) == _typed(selected(mysql, table)), case.ddl
 
 
+@pytest.mark.parametrize("metadata", ["FULL", "MINIMAL"])
 @pytest.mark.parametrize("batch", _batches(), ids=lambda batch: f"{batch[0][0]}-{batch[-1][0]}")
 def test_values_of_the_binlog_are_those_of_select(
-    mysql: Server, database: str, batch: list[tuple[int, TypeCase]]
+    own_mysql: OwnMySQL, batch: list[tuple[int, TypeCase]], metadata: str
 ) -> None:
+    mysql = own_mysql(f"--binlog-row-metadata={metadata}")
+    mysql.execute("CREATE DATABASE d")
+
     async def run() -> None:
         for number, case in batch:
-            await _both_ways(mysql, database, number, case)
+            await _both_ways(mysql, "d", number, case)
 
     asyncio.run(run())

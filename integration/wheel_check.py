@@ -7,6 +7,7 @@ installed beside that package, first with the client's dependencies alone, then 
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import tempfile
@@ -35,7 +36,8 @@ class WheelIsWrong(Exception):
 
 def run(*command: str | Path, cwd: Path, status: int = 0) -> str:
     """What the command printed. Raises `WheelIsWrong` where it ends with another status."""
-    done = subprocess.run(command, cwd=cwd, capture_output=True, text=True, check=False)
+    clean = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    done = subprocess.run(command, cwd=cwd, env=clean, capture_output=True, text=True, check=False)
     printed = done.stdout + done.stderr
     if done.returncode != status:
         raise WheelIsWrong(f"{' '.join(map(str, command))}: status {done.returncode}, expected {status}\n{printed}")
@@ -86,7 +88,7 @@ def check_installed(wheel: Path, folder: Path) -> None:
         raise WheelIsWrong(f"upwell --version prints {printed!r}, expected {version}")
     run(python, "-W", "error", "-c", "import upwell.client, upwell.aio, proxy; assert proxy.Proxy", cwd=folder)
     refused = run(upwell, "serve", "--upstream", "mysql://root@127.0.0.1:1", cwd=folder, status=2)
-    if "upwell[server]" not in refused or "Traceback" in refused:
+    if f"pip install 'upwell[server] @ {wheel.as_uri()}'" not in refused or "Traceback" in refused:
         raise WheelIsWrong(f"without the server's dependencies `upwell serve` prints {refused!r}")
     run(*pip, "--require-hashes", "-r", ROOT / "requirements/server.lock", cwd=folder)
     run(upwell, "serve", "--help", cwd=folder)

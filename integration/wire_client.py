@@ -84,16 +84,16 @@ class WireClient:
 
     # -- commands ------------------------------------------------------------------------------------------------------
 
-    def query(self, sql: str) -> list[Row]:
+    def query(self, sql: str | bytes) -> list[Row]:
         """The rows of a text's last result."""
         return self.results(sql)[-1].rows
 
-    def results(self, sql: str) -> list[Result]:
-        self._send(bytes((COM_QUERY,)) + sql.encode())
+    def results(self, sql: str | bytes) -> list[Result]:
+        self._send(bytes((COM_QUERY,)) + _encoded(sql))
         return self._results(binary=False)
 
-    def prepare(self, sql: str) -> Prepared:
-        self._send(bytes((COM_STMT_PREPARE,)) + sql.encode())
+    def prepare(self, sql: str | bytes) -> Prepared:
+        self._send(bytes((COM_STMT_PREPARE,)) + _encoded(sql))
         head = self._payload()
         number, columns, parameters = struct.unpack_from("<IHH", head, 1)
         for count in (parameters, columns):
@@ -216,3 +216,8 @@ def binary_row(payload: bytes, types: list[tuple[int, bool]]) -> Row:
             row.append(value_of(raw, type_))
     assert at == len(payload), f"a row of {len(payload)} bytes for {len(types)} columns"
     return tuple(row)
+
+
+def _encoded(sql: str | bytes) -> bytes:
+    """A text as it is sent: bytes stay as they are."""
+    return sql if isinstance(sql, bytes) else sql.encode()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from planner.plan import AggregateArrangement, AnswerArrangement, QueryPlan, TopKArrangement
-from planner.sql_text import condition_sql, quoted_name, table_name
+from planner.sql_text import condition_sql, from_table, quoted_name
 from planner.upquery_sql import topk_fetch
 
 NO_KEYS_OF_EVICT = "its answers are MySQL's own (evict mode), and which parameters they are asked for is not known"
@@ -36,7 +36,7 @@ def listing_sql(plan: QueryPlan) -> str:
     for at, name in zip(plan.reader.root_key, names, strict=True):
         if not plan.key[at].null_safe:
             conditions.append(f"{name} IS NOT NULL")
-    text = f"SELECT {', '.join([*columns, f'{_rows(root)} AS `rows`'])} FROM {table_name(root.table)}"
+    text = f"SELECT {', '.join([*columns, f'{_rows(root)} AS `rows`'])} FROM {from_table(root.table)}"
     if conditions:
         text += f" WHERE {' AND '.join(conditions)}"
     if names:

@@ -7,7 +7,7 @@ answers of the text itself (evict mode) with the reason in the plan's notes. `pl
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -28,6 +28,7 @@ from planner.as_sent import (
 from planner.binary_keys import require_strings
 from planner.bound import around
 from planner.build import build
+from planner.by_spelling import goes_by_spelling
 from planner.clock_literals import with_parameters
 from planner.current_date import check_current_date
 from planner.distinct_order import check_distinct_order
@@ -35,7 +36,7 @@ from planner.evict import Analysis
 from planner.expressions import Parameters
 from planner.hints import FULL_GROUP
 from planner.logical import NotMaintained
-from planner.names import Catalogue, view_columns
+from planner.names import Catalogue, named_tables, view_columns
 from planner.padding import check_padding
 from planner.parse import ParsedQuery, parameter_number, parse
 from planner.pinned import check_pinned
@@ -55,6 +56,9 @@ from planner.rewrites import rewrite
 from planner.scan import scan
 from planner.string_kinds import Kinds
 from planner.support import because, check_calls, check_timestamps, check_tokens, check_tree, misread, refuse
+from planner.vindex_hints import hints_of, with_hints
+from planner.virtual_columns import expressions_of, read_by_reader
+from planner.zone_tables import zone_inputs
 from sqltypes.errors import UnsupportedQuery
 from sqltypes.expression import ColumnRef
 from sqltypes.schema import TEMPORAL_TYPES, ResultColumn, SchemaSnapshot, Table
@@ -86,6 +90,11 @@ def plan_query(sql: str, database: str, snapshot: SchemaSnapshot, *, brief: bool
     doubt = _misread(query, catalogue)
     if doubt:
         return evicted(because("text", doubt))
+    if goes_by_spelling(query.tree, _tables(query, catalogue)):
+        return evicted(because("by_spelling"))
+    virtual = _virtual(query, catalogue)
+    if virtual:
+        return evicted(because("virtual", ", ".join(sorted(frozenset().union(*virtual.values())))))
     parameters = Parameters(query.lists)
     try:
         block = rewrite(Resolver(catalogue, parameters, query.item_names).query(query.tree))
@@ -103,6 +112,7 @@ def plan_query(sql: str, database: str, snapshot: SchemaSnapshot, *, brief: bool
         Mode.MAINTAIN,
         _tables(query, catalogue),
         tuple(built.notes),
+        query.asked,
     )
 
 
@@ -159,7 +169,19 @@ def _checked(sql: str, database: str, snapshot: SchemaSnapshot) -> tuple[ParsedQ
     if not _tables(query, catalogue):
         raise refuse("no_table")
     _check_meaning(query, catalogue)
+    _hinted(query, query.text, catalogue)
     return query, catalogue
+
+
+def _hinted(query: ParsedQuery, text: str, catalogue: Catalogue) -> str:
+    """The query's text, or its template, as the source is asked. Raises UnsupportedQuery where a hint has no place."""
+    if not (hints := hints_of(_tables(query, catalogue))):
+        return text
+    trees = [query.tree, *(view.tree for _, view in catalogue.views(query.tree))]
+    named = sum(table.name.lower() in hints for tree in trees for table in named_tables(tree))
+    if (hinted := with_hints(text, hints, named)) is None:
+        raise refuse("by_lookup")
+    return hinted
 
 
 def _check_text(query: ParsedQuery, snapshot: SchemaSnapshot) -> None:
@@ -179,9 +201,20 @@ def _check_meaning(query: ParsedQuery, catalogue: Catalogue) -> None:
     check_current_date(query.tree, catalogue)
     if query.modes is not None and FULL_GROUP not in query.modes:
         check_distinct_order(query.tree, catalogue)
+    tables = _tables(query, catalogue)
+    for expression in expressions_of([query.tree, *views], tables, catalogue.snapshot.server_version):
+        _check_text(expression, catalogue.snapshot)
+        check_timestamps([expression.tree])
+        check_current_date(expression.tree, catalogue)
     renamed = [pair for view, parsed in pairs for pair in view_columns(view, parsed.tree)]
     for check in (check_pinned, check_put_in_place, check_padding):
-        check(query.tree, views, renamed, _tables(query, catalogue))
+        check(query.tree, views, renamed, tables)
+
+
+def _virtual(query: ParsedQuery, catalogue: Catalogue) -> Mapping[Table, frozenset[str]]:
+    """As `read_by_reader`, of the query and its views."""
+    trees = [query.tree, *(view.tree for _, view in catalogue.views(query.tree))]
+    return read_by_reader(trees, _tables(query, catalogue), catalogue.snapshot.server_version)
 
 
 def _misread(query: ParsedQuery, catalogue: Catalogue) -> str:
@@ -212,7 +245,8 @@ def _parameters(query: ParsedQuery, parameters: Parameters, catalogue: Catalogue
 
 
 def _analysed(query: ParsedQuery, catalogue: Catalogue, caution: Caution) -> Analysis:
-    found = Analysis(catalogue, Parameters(query.lists), caution, _tables(query, catalogue))
+    virtual = _virtual(query, catalogue)
+    found = Analysis(catalogue, Parameters(query.lists), caution, _tables(query, catalogue), virtual)
     found.query(query.tree)
     return found
 
@@ -235,6 +269,7 @@ def _analysed_as_sent(query: ParsedQuery, catalogue: Catalogue, caution: Caution
     kinds = Kinds(_tables(query, catalogue), [marks.tree, *(view.tree for _, view in pairs)], renamed)
     spans = {parameter_number(node) for node in query.tree.find_all(exp.Placeholder) if is_span(node)}
     tells, nulls = tells_columns(query.tree), asked_whether_null(query.tree)
+    foreign = bool(query.collation) and not query.collation.startswith("utf8mb4_")
     for at in untyped:
         sent = Sent(
             tuple(found.sides.beside[at]),
@@ -245,6 +280,7 @@ def _analysed_as_sent(query: ParsedQuery, catalogue: Catalogue, caution: Caution
             at in spans,
             at in tells,
             at in nulls,
+            foreign,
         )
         found.parameters.as_sent(at, sent)
     return found
@@ -273,13 +309,18 @@ def _evicted(
         if brief:
             raise TakesLong  # the query is checked once more with each kind of literal
         analysis = _analysed_as_sent(query, catalogue, caution, untyped)
+    if why == because("first_rows"):  # an ORDER BY tells no rows apart
+        analysis.read_in_some_order()
     described = _parameters(query, analysis.parameters, catalogue)
+    if goes_by_spelling(query.tree, _tables(query, catalogue)):
+        described = tuple(replace(each, plain=each.type.is_string) for each in described)
     if query.modes is not None and any(parameter.type.name in TEMPORAL_TYPES for parameter in described):
         analysis.caution = Caution.TABLES  # a mode may say which date a text is
     key = range(len(described))
-    inputs, types = analysis.inputs(key), tuple(parameter.type for parameter in described)
+    inputs = (*analysis.inputs(key), *zone_inputs(query, catalogue, len(key)))
+    types = tuple(parameter.type for parameter in described)
     root = AnswerArrangement(
-        query.template,
+        _hinted(query, query.template, catalogue),
         catalogue.database,
         types,
         tuple(parameter.list for parameter in described),
@@ -307,4 +348,5 @@ def _evicted(
         Mode.EVICT,
         _tables(query, catalogue),
         (f"not maintained: {why}",),
+        query.asked,
     )

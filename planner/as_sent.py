@@ -56,7 +56,8 @@ class Sent:
     """What is asked of the literals of such a parameter. `beside`: what it is compared with; `bound`: it is one of
     BETWEEN, and so never NULL; `dated`: it may be DATE'...' or TIMESTAMP'...'; `around`: what stands beside it;
     `list`: it is an IN-list's; `shown`: the time from it or to it is shown, and it is one of these two; `tells`: as of
-    `Parameter`; `null`: all that is asked of it is whether it is NULL."""
+    `Parameter`; `null`: all that is asked of it is whether it is NULL; `foreign`: the query's literals are of another
+    character set than utf8mb4."""
 
     beside: tuple[Beside, ...] = ()
     bound: bool = False
@@ -66,6 +67,7 @@ class Sent:
     shown: bool = False
     tells: bool = False
     null: bool = False
+    foreign: bool = False
 
 
 TYPED = Sent()
@@ -183,6 +185,8 @@ def _bound_literal(bound: AsBound, sent: Sent) -> str:
     value = bound.value
     if value is None or isinstance(value, Moment):  # a variable that is NULL has another type, and none is a time
         raise ComparedElsewhere("NULL, a time or no whole date is bound where no column tells the type")
+    if sent.foreign:  # the text of a PREPARE is converted as MySQL converts no other
+        raise ComparedElsewhere("a value is bound beside literals of another character set than utf8mb4")
     if sent.list or bound.unsigned or not may_be_bound(value, sent.around):
         raise ComparedElsewhere(BEFORE)
     if sent.tells and (

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field, replace
 from planner.build_group import distinct_outputs, grouped_reader, single_table_groups
 from planner.build_parts import KeyParts, Reading, conjunction, output_columns, require_group_keeps_lists, used_columns
 from planner.expressions import Parameters
+from planner.first_rows import in_the_order_of_reading
 from planner.keys import Classes, Pin, certain_conditions, determined, is_unique_in, pin_of, pinned_columns, telling
 from planner.logical import (
     Base,
@@ -35,6 +36,7 @@ from planner.plan import (
     RowsArrangement,
     TopKArrangement,
 )
+from planner.reading_order import in_reading_order
 from planner.spelling import require_no_spellings
 from planner.support import because
 from sqltypes.collation import require
@@ -64,10 +66,13 @@ def build(block: Block, parameters: Parameters) -> Built:
     _require_comparable(block)
     _require_shown_alone(block)
     require_no_spellings(block)
+    block = in_the_order_of_reading(block)
     notes = list(block.notes)
     if len(block.joins) == 1 and isinstance(block.joins[0].source, Base):
-        return _single(block, parameters, notes)
-    return _joined(block, parameters, notes)
+        built = _single(block, parameters, notes)
+    else:
+        built = _joined(block, parameters, notes)
+    return replace(built, reader=in_reading_order(block, built.reader, built.key))
 
 
 def _require_keyed_lists(block: Block) -> None:

@@ -22,8 +22,10 @@ from planner.support import refuse
 from sqltypes.arithmetic import DIVISION_SCALE, MAX_DIGITS
 from sqltypes.errors import UnknownName
 from sqltypes.expression import ColumnRef
-from sqltypes.functions import SUM_DIGITS, decimal_digits
+from sqltypes.functions import decimal_digits
 from sqltypes.schema import NULL, SqlType, Table
+
+ROWS_DIGITS = 14  # of the number of rows of a sum: to add up so many takes MySQL months
 
 
 class ByPlan:
@@ -133,9 +135,10 @@ class ByPlan:
 
     def long_sums(self) -> None:
         """Raises UnsupportedQuery for a SUM or AVG of numbers so long that the sum may have more than 65 digits: MySQL
-        cuts it where the plan puts it into a table of its own."""
+        cuts it where the plan puts it into a table of its own. It is the sum's value that is cut, whatever its type, so
+        what counts are the digits of the numbers and of how many they can be."""
         for node in self._tree.find_all(exp.Sum, exp.Avg):
-            if node.find_ancestor(exp.Select) is self._tree and sum(self._digits(node.this)) + SUM_DIGITS > MAX_DIGITS:
+            if node.find_ancestor(exp.Select) is self._tree and sum(self._digits(node.this)) + ROWS_DIGITS > MAX_DIGITS:
                 raise refuse("sum_by_plan", node.sql("mysql")[:60])
 
     def _digits(self, node: exp.Expr) -> tuple[int, int]:

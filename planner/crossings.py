@@ -21,7 +21,7 @@ from sqlglot import exp
 from planner.occurrence import Occurrence
 from planner.parse import parameter_number
 from planner.plan import Crossing, KeyPart, Reader
-from planner.sql_text import condition_sql, quoted_name, table_name
+from planner.sql_text import condition_sql, from_table, quoted_name
 from sqltypes.expression import Call, ColumnRef, Expr, ParamRef, walk
 from sqltypes.schema import SqlType
 
@@ -133,7 +133,7 @@ def _next(at: int, compared: _Compared, occurrence: Occurrence) -> str:
     conditions = [f"{_escaped(name)} {'>' if compared.above else '>='} {{{at}}}"]
     conditions += [f"{_escaped(quoted_name(key))} IN ({{{number}}})" for number, key in occurrence.keys.items()]
     conditions += [f"({_escaped(condition_sql(one))})" for one in occurrence.filter]
-    table, where = _escaped(table_name(occurrence.table)), " AND ".join(conditions)
+    table, where = _escaped(from_table(occurrence.table)), " AND ".join(conditions)
     return f"SELECT MIN({_escaped(name)}) FROM {table} WHERE {where}"
 
 

@@ -24,6 +24,7 @@ from sqlglot import exp
 from planner.by_plan import ByPlan
 from planner.crossings import Crossed
 from planner.expressions import Collected, Expressions, Parameters, split_and
+from planner.first_rows import takes_the_first
 from planner.keys import Name, equality_of, name_of, pin_of
 from planner.logical import NotMaintained, fresh_alias, parameters_of, to_own
 from planner.looked_up import Sides
@@ -48,12 +49,14 @@ Facts = dict[Name, int]  # column -> the parameter that it equals wherever its r
 @dataclass
 class Analysis:
     """All occurrences of base tables in a query, by alias. `caution`: what of it is not believed. `tables`: all that
-    the query reads, wherever they stand."""
+    the query reads, wherever they stand. `virtual`: columns of which a row image does not tell the reader's value
+    (`planner/virtual_columns.py`)."""
 
     catalogue: Catalogue
     parameters: Parameters
     caution: Caution = Caution.NONE
     tables: Sequence[Table] = ()
+    virtual: Mapping[Table, frozenset[str]] = field(default_factory=dict)
     occurrences: dict[str, Occurrence] = field(default_factory=dict)
     aliases: set[str] = field(default_factory=set)
     visited: list[exp.Expr] = field(default_factory=list)  # what stands in a FROM, as far as it was entered
@@ -64,6 +67,9 @@ class Analysis:
         """Analyses the whole query; parameters get their types on the way."""
         _Walk(self, self.catalogue).query(tree, None, {}, {})
         self.overlooked(tree)
+        views = [view.tree for _, view in self.catalogue.views(tree)]
+        if any(map(takes_the_first, (tree, *views))):
+            self.read_in_some_order()
 
     def overlooked(self, tree: exp.Query) -> None:
         """Of a tree that was walked: nothing is believed where a table of it was not entered. All of each table counts
@@ -86,6 +92,12 @@ class Analysis:
                 for each in owners:
                     each.used.setdefault(own(each.table.column(name).name, each.table))
 
+    def read_in_some_order(self) -> None:
+        """Where LIMIT takes the rows that are read first, a column of an index tells which these are."""
+        for each in self.occurrences.values():
+            for name in {name for index in each.table.indexes for name in index}:
+                each.used.setdefault(own(each.table.column(name).name, each.table))
+
     def is_json(self, node: exp.Column) -> bool:
         """Whether all columns of that name are JSON."""
         found = [table.by_name[node.name.lower()] for table in self.tables if node.name.lower() in table.by_name]
@@ -103,14 +115,17 @@ class Analysis:
 
     def crossings(self, types: Sequence[SqlType]) -> tuple[Crossing, ...]:
         """`types`: of the parameters, which are the answer's key in this order. Requires: `inputs` was asked before."""
-        return tuple(self.crossed.crossings(self.occurrences, types)) if self.caution is Caution.NONE else ()
+        believed = self.caution is Caution.NONE and not self.virtual
+        return tuple(self.crossed.crossings(self.occurrences, types)) if believed else ()
 
     def _input(self, occurrence: Occurrence, key: Sequence[int]) -> AnswerInput:
         table = occurrence.table
         columns: tuple[str | None, ...] = tuple(occurrence.keys.get(index) for index in key)
-        if self.caution >= Caution.KEYS:
+        virtual = self.virtual.get(table, frozenset())
+        if self.caution >= Caution.KEYS or virtual:
             occurrence.use_all()
             occurrence.filter = []
+        columns = tuple(None if name is None or name.lower() in virtual else name for name in columns)
         if self.caution >= Caution.TABLES:
             columns = (None,) * len(key)
         for name in columns:

@@ -62,7 +62,7 @@ _PARTS = re.compile(
 LONGEST = 1 << 16  # bytes of a text with WITH that is looked at
 MARK = "upwell_collation_"
 _SETS = re.compile(rf"/\*\+(?: QB_NAME\({MARK}(\w+)\))?(?: SET_VAR\(sql_mode='([A-Z_,]+)'\))? \*/")
-_PREPARE = re.compile(r"PREPARE \w+ FROM '(.*)'", re.DOTALL)
+_PREPARE = re.compile(r"(?:PREPARE \w+ FROM|SET @upwell_text =) '(.*)'", re.DOTALL)
 _COLLATION = re.compile(rf" /\*\+ QB_NAME\({MARK}(\w+)\)")
 SETS_MODE = b"SET_VAR(sql_mode="
 COLLATIONS = re.compile(r"[a-z0-9]+(?:_[a-z0-9]+)*")

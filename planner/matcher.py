@@ -6,6 +6,7 @@ from collections import Counter, OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from planner.bare_names import BareNames
 from planner.fingerprint import (
     Constant,
     Fingerprint,
@@ -18,9 +19,10 @@ from planner.fingerprint import (
     fingerprint,
     outline,
 )
+from planner.from_entries import entries
 from planner.hints import MARK
 from planner.plan import QueryPlan
-from planner.scan import ANY_VERSION, DEFAULT_VERSION, ServerVersion, is_warned_of, unwrap_version_comments
+from planner.scan import ANY_VERSION, DEFAULT_VERSION, ServerVersion, is_warned_of, scan, unwrap_version_comments
 from sqltypes.errors import ParseError
 from sqltypes.expression import Value
 
@@ -46,8 +48,15 @@ class QueryMatcher:
     constants comes first.
     """
 
-    def __init__(self, version: ServerVersion | None = None) -> None:
-        """`version`: the server's; None: not known, so a text with a comment for some servers only is no cache's."""
+    def __init__(
+        self, version: ServerVersion | None = None, default: str = "", bare_names: BareNames | None = None
+    ) -> None:
+        """`version`: the server's; None: not known, so a text with a comment for some servers only is no cache's.
+        `default`: the database whose caches a text may have that is asked in a session without one: it must name the
+        databases of its tables, but of those of `bare_names`."""
+        self._default, self._bare_names = default, bare_names
+        if bare_names is not None:
+            bare_names.on_change = self._read_anew
         self.changes = 0  # of what texts are for
         self.on_change: Callable[[], None] | None = None  # told of each of them
         self.version = version
@@ -62,8 +71,11 @@ class QueryMatcher:
         """From now on texts are read as a server of this version reads them."""
         if version != self.version:
             self.version = version
-            self._texts.clear()
-            self.changed()
+            self._read_anew()
+
+    def _read_anew(self) -> None:
+        self._texts.clear()
+        self.changed()
 
     def add(self, plan: QueryPlan, name: str, found: Fingerprint | None = None, known_outline: str = "") -> None:
         """Requires: no cache of that name is known. `found`, `known_outline`: the fingerprint of the plan's text and
@@ -134,11 +146,19 @@ class QueryMatcher:
         """The text's fingerprint, as this matcher takes it. Raises ParseError."""
         if is_warned_of(sql):
             raise ParseError("a version comment of which MySQL warns")
+        if not database and self._default and self._means_default(sql):
+            database = self._default
         if self.version is not None:
             return fingerprint(sql, database, self.version)
         if unwrap_version_comments(sql, DEFAULT_VERSION) != unwrap_version_comments(sql, ANY_VERSION):
             raise ParseError("a version comment of which it depends on the server whether it counts")
         return fingerprint(sql, database)
+
+    def _means_default(self, sql: str) -> bool:
+        """Whether a text means the same with the default database as without any."""
+        found = list(entries(scan(sql)))
+        bare = [entry.name for entry in found if not entry.qualified]
+        return bool(found) and (not bare or (self._bare_names is not None and self._bare_names.are_ours(bare)))
 
     def resembles(self, found: Fingerprint) -> bool:
         """Whether some cache's shape has this one's outline. If not, a text with this outline has no cache."""

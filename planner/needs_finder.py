@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from sqlglot import exp
 
 from planner.fingerprint import unquote
+from planner.instants import Instants
 from planner.needs import (
     AUTO_IS_NULL,
     BY_CODES,
@@ -18,6 +19,7 @@ from planner.needs import (
     DATE_MODES,
     ESCAPES,
     PADDED,
+    STRICT,
     STRINGS,
     TIME_ZONE,
 )
@@ -56,14 +58,16 @@ _TIME = re.compile(r"-?\d{1,3}:\d\d(?::\d\d(?:\.\d{1,6})?)?", re.ASCII)
 
 @dataclass
 class Finder:
-    """Visits every node of a query. Names in lower case: `zoned`: of TIMESTAMP columns; `numbered`: of columns that may
-    have AUTO_INCREMENT; `padded`: of CHAR columns."""
+    """Visits every node of a query. Names in lower case: `numbered`: of columns that may have AUTO_INCREMENT; `padded`:
+    of CHAR columns. `instants`: the TIMESTAMP columns. `types`: of columns, by name; "" where several have it."""
 
     kinds: Kinds
-    zoned: frozenset[str]
+    instants: Instants
     numbered: frozenset[str]
     padded: frozenset[str]
+    types: Mapping[str, str] = field(default_factory=dict)
     needs: set[str] = field(default_factory=set)
+    shown: exp.Query | None = None  # the query that is visited, if what comes out of it is only shown
 
     def words(self, tokens: Sequence[Token]) -> None:
         seen = {token.text.lower().strip("`") for token in tokens}
@@ -73,6 +77,7 @@ class Finder:
 
     def tree(self, tree: exp.Query, *, shown: bool) -> None:
         """`shown`: what comes out of the tree is only shown."""
+        self.shown = tree if shown else None
         only_shown = tree if shown and argument(tree, "order") is None else None
         for node in tree.walk():
             if isinstance(node, _IN_TEMPORARY_TABLES):
@@ -88,16 +93,15 @@ class Finder:
     # -- names
 
     def _column(self, node: exp.Expr) -> None:
-        if node.name.lower() in self.zoned:
-            self.needs.add(TIME_ZONE)
+        if node.name.lower() in self.instants.names:
+            self.needs |= self.instants.needs(node, shown=self.shown)
         if node.name.lower() in self.padded:
             self.needs.add(PADDED)
 
     def _star(self, node: exp.Expr) -> None:
         if isinstance(node.parent, exp.Count):
             return
-        if self.zoned:
-            self.needs.add(TIME_ZONE)
+        self.needs |= self.instants.star(node, shown=self.shown)
         if self.padded:
             self.needs.add(PADDED)
 
@@ -115,6 +119,8 @@ class Finder:
         kinds = set(found) - {Kind.NULL}
         if (Kind.TEMPORAL in kinds and any(map(_no_date, nodes))) or (Kind.TIME in kinds and any(map(_no_time, nodes))):
             self.needs |= DATE_MODES
+        if found.count(Kind.TEMPORAL) > 1 and not self._of_one_type(nodes):
+            self.needs |= DATE_MODES  # one becomes what the other is, unless it has a zero in it
         if Kind.NUMBER in kinds and len(found) == 2:
             return  # compared as numbers, whatever the other is
         if Kind.UNQUOTED in kinds and kinds <= {Kind.UNQUOTED, Kind.GIVEN} and len(found) == 2:
@@ -130,6 +136,10 @@ class Finder:
             self.needs.add(COLLATION)
         if len(nodes) > 2:
             self._several(nodes)
+
+    def _of_one_type(self, nodes: Sequence[exp.Expr]) -> bool:
+        types = {self.types.get(node.name.lower(), "") if isinstance(node, exp.Column) else "" for node in nodes}
+        return len(types) == 1 and "" not in types
 
     def _binary(self, node: exp.Expr) -> None:
         self._compared(node.this, node.expression)
@@ -323,6 +333,20 @@ class Finder:
         if self.kinds.of(node) in (Kind.TEMPORAL, Kind.TIME):
             self._dated(node.this)
             self.needs |= DATE_MODES
+        elif node.args["to"].this.name in _TO_TEXT and not self._is_text(node.this):
+            self.needs.add(STRICT)
+
+    def _is_text(self, node: exp.Expr) -> bool:
+        """Whether its value becomes a string as it is: it is one, or MySQL writes one of it, and it is no bytes."""
+        if isinstance(node, exp.Column):
+            return self.types.get(node.name.lower(), "") in _TEXTS or self.kinds.of(node) in _WRITTEN
+        return isinstance(node, exp.Literal) or self.kinds.of(node) in _WRITTEN
+
+    def _character(self, node: exp.Expr) -> None:
+        """CHAR(): bytes, by their numbers, that are a string of a set."""
+        if node.args.get("charset"):
+            self.needs.add(STRICT)
+        self._function(node)
 
     def _formatted(self, node: exp.Expr) -> None:
         self._dated(node.this)
@@ -439,6 +463,9 @@ _IN_TEMPORARY_TABLES = (
     exp.SetOperation, exp.Distinct, exp.Group, exp.Order, exp.Subquery, exp.With, exp.Window, exp.AggFunc,
 )  # fmt: skip
 _COMPARISONS = classes("EQ NEQ NullSafeEQ NullSafeNEQ GT GTE LT LTE")
+_TO_TEXT = frozenset({"CHAR", "NCHAR", "VARCHAR", "NVARCHAR", "TEXT", "CHARACTER_SET"})
+_TEXTS = frozenset({"char", "varchar", "tinytext", "text", "mediumtext", "longtext", "enum", "set"})
+_WRITTEN = frozenset({Kind.NUMBER, Kind.TEMPORAL, Kind.TIME, Kind.NULL, *OF_JSON_KINDS})
 _HARMLESS = classes("And Or Xor Not GroupConcat Exists Escape Collate")
 
 # The first that fits counts.
@@ -465,6 +492,7 @@ _VISITS: tuple[tuple[type[exp.Expr] | tuple[type[exp.Expr], ...], Visit], ...] =
     ((*DATES, *DATE_PARTS), Finder._date_function),
     ((*DATE_ARITHMETIC, exp.Add, exp.Sub), Finder._date_arithmetic),
     (exp.Cast, Finder._cast),
+    (exp.Chr, Finder._character),
     ((*NUMERIC, *OF_ITS_STRING, *OF_ITS_VALUE, *_HARMLESS), Finder._harmless),
     ((*TO_JSON, *OF_JSON), Finder._json),
     (UNQUOTED, Finder._json),

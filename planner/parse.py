@@ -58,6 +58,11 @@ class ParsedQuery:
     counts: bool = False
     rows: bool = False
 
+    @property
+    def asked(self) -> str:
+        """The text with one placeholder for each parameter, `?...` for a list."""
+        return self.template.format(*("?..." if is_list else "?" for is_list in self.lists))
+
 
 def parse(sql: str, version: ServerVersion) -> ParsedQuery:
     """Raises ParseError with the place, or UnsupportedQuery for what is no single SELECT."""

@@ -261,6 +261,9 @@ class Reader:
     `distinct`: positions of the outputs that tell rows apart where equal rows are shown once; None: they are not.
     `order` and `limit` apply to the whole answer (all keys of an IN-list together). Order terms that are not outputs
     are computed from the same row.
+    `reading`: where there is no order, that in which MySQL reads the rows of one key, as far as it is known.
+    `lists`: which KeyParts are lists by whose values MySQL reads, the first one first, and whether from the last value
+    on; () where that is not known.
     """
 
     alias: str
@@ -277,13 +280,16 @@ class Reader:
     distinct: tuple[int, ...] | None = None
     order: tuple[OrderTerm, ...] = ()
     limit: ReadLimit | None = None
+    reading: tuple[OrderTerm, ...] = ()
+    lists: tuple[tuple[int, bool], ...] = ()
 
 
 @dataclass(frozen=True)
 class Parameter:
     """A parameter of the query, in the order of its placeholders. `column`: for messages, what it is compared with.
     `operand`: it is an operand of arithmetic, not of a comparison. `sent`: of one whose type no column tells. `tells`:
-    what is given for it may tell how MySQL announces a column (`planner/announced_by.py`)."""
+    what is given for it may tell how MySQL announces a column (`planner/announced_by.py`). `plain`: strings
+    that are given for it must be spelled plainly (`planner/by_spelling.py`)."""
 
     index: int
     type: SqlType
@@ -292,12 +298,13 @@ class Parameter:
     operand: bool = False
     sent: Sent = TYPED
     tells: bool = False
+    plain: bool = False
 
 
 @dataclass(frozen=True)
 class QueryPlan:
     """The whole. `sql` is the normalised text with placeholders; two texts with equal `sql` and database are the same
-    cache."""
+    cache. `asked`: the client's text with one placeholder for each parameter, `?...` for a list."""
 
     sql: str
     database: str
@@ -307,6 +314,7 @@ class QueryPlan:
     mode: Mode
     tables: tuple[Table, ...]
     notes: tuple[str, ...] = ()  # for EXPLAIN: decisions and their reasons
+    asked: str = ""
 
     @property
     def arrangements(self) -> tuple[Arrangement, ...]:

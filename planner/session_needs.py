@@ -3,8 +3,8 @@
 A cache is filled in a session whose variables are pinned; a client whose value of a needed variable is another one is
 not answered from it. What is here errs on the needing side: a variable is not needed only where that is clear.
 
-* time_zone: a TIMESTAMP column is named or starred, a string may become a date-time (it may carry an offset), or a
-  function converts.
+* time_zone: something is computed of a TIMESTAMP column, a string may become a date-time (it may carry an offset), or
+  a function converts. Of a column that is only shown, compared or sorted less of it counts (`planner/instants.py`).
 * collation_connection: it is that of string literals and parameters, and of strings that MySQL makes. It is not needed
   where those are only shown, or only compared with columns, whose own collations win; such must not decide an order, a
   group, DISTINCT, MIN or MAX.
@@ -18,21 +18,27 @@ not answered from it. What is here errs on the needing side: a variable is not n
 * The modes of sql_mode, each for itself. Those about dates: something becomes a date that is none, and may have zeros
   or be no day of the calendar, or is cast, or computed with. PAD_CHAR_TO_FULL_LENGTH: a CHAR column is named or
   starred, or there may be a temporary table, which may have one. The others: by the words whose meaning they change.
+  Whether one of the strict modes is on: bytes become a string of a character set.
   What ANSI_QUOTES changes is seen in the client's own text (`proxy/mysql/sql_modes.py`), and what NO_BACKSLASH_ESCAPES
   does, but in patterns of LIKE that are no plain strings. Those by which MySQL computes,
-  and the character set of strings, count for a query that computes; all of them for one that reads a view or a
-  generated column, whose stored texts may be read by them. Where a query only joins, groups and adds up, it is the set
+  and the character set of strings, count for a query that computes, or reads a VIRTUAL column; all of them for one that
+  reads a view, whose stored text may be read by them. Where a query only joins, groups and adds up, it is the set
   of strings alone, unless it names a column of a type whose values a mode may change as they are stored in a temporary
   table (`_STEADY`).
+* max_allowed_packet, where it is another one than that of the sessions that fill caches, or below 16 MiB: by the words
+  for functions that make strings, and where a column of JSON is named.
 * The others: by the words for what they change.
 
-Literals and conversions inside of views are looked at as if they stood in the query. That parameters are of the types
+`make by-variable` asks MySQL of each function under each variable whether this is all.
+
+Literals and conversions inside of views are looked at as if they stood in the query, and so are the expressions of
+VIRTUAL columns (`planner/virtual_columns.py`). That parameters are of the types
 that they are compared with, and strings for date-times without an offset, is seen to where they are bound.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 from sqlglot import exp
@@ -40,14 +46,26 @@ from sqlglot import exp
 from planner.as_sent import SAMPLES, with_sample
 from planner.hints import SETTABLE
 from planner.names import Catalogue, view_columns
-from planner.needs import BY_CODES, BYTES, COLLATION, OF_COMPUTED, OF_MODE, OF_OTHERS, SENT, SESSION_NEEDS, STRINGS
-from planner.needs_finder import Finder, is_star
+from planner.needs import (
+    BY_CODES,
+    BYTES,
+    COLLATION,
+    OF_COMPUTED,
+    OF_MODE,
+    OF_OTHERS,
+    PACKET,
+    SENT,
+    SESSION_NEEDS,
+    STRICT,
+    STRINGS,
+)
 from planner.parse import ParsedQuery, parse
 from planner.plan import QueryPlan
 from planner.scan import Token, scan, words
-from planner.string_kinds import Kinds, classes
+from planner.string_kinds import classes
 from planner.support import misread
-from sqltypes.schema import INTEGER_TYPES, Column, SchemaSnapshot, Table
+from planner.virtual_columns import finder_of, named_columns, virtual_needs
+from sqltypes.schema import INTEGER_TYPES, Column, SchemaSnapshot
 
 _PLAIN = classes("""
     Select From Table TableAlias Column Identifier Star Alias Literal Placeholder Parameter Boolean Null Where And Or
@@ -77,7 +95,7 @@ def session_needs(plan: QueryPlan, snapshot: SchemaSnapshot) -> frozenset[str]:
     for sample in SAMPLES if sent else ():
         needs |= _needs(replace(query, tree=with_sample(query.tree, sent, sample)), plan, snapshot)
     if query.modes is not None:
-        needs -= {OF_MODE + name for name in SETTABLE}
+        needs -= {STRICT, *(OF_MODE + name for name in SETTABLE)}
     return needs - {COLLATION, BY_CODES, STRINGS, BYTES} if query.collation else needs
 
 
@@ -89,31 +107,23 @@ def _needs(query: ParsedQuery, plan: QueryPlan, snapshot: SchemaSnapshot) -> fro
     if any(misread(text.tree, found) for text, found in zip(texts, tokens, strict=True)):
         return SESSION_NEEDS
     renamed = [pair for view, parsed in views for pair in view_columns(view, parsed.tree)]
-    kinds = Kinds(plan.tables, [text.tree for text in texts], renamed)
-    zoned = frozenset(
-        column.name.lower() for table in plan.tables for column in table.columns if column.type.name == "timestamp"
-    )
-    padded = frozenset(
-        column.name.lower() for table in plan.tables for column in table.columns if column.type.name == "char"
-    )
-    numbered = frozenset(
-        column.name.lower()
-        for table in plan.tables
-        for column in table.columns
-        if column.type.is_numeric and not column.nullable
-    )
-    finder = Finder(kinds, zoned, numbered, padded)
+    trees = [text.tree for text in texts]
+    said = frozenset(parameter.index for parameter in plan.parameters if parameter.type.name == "timestamp")
+    finder = finder_of(plan.tables, trees, renamed, said)
     for found in tokens:
         finder.words(found)
     for text in texts:
         finder.tree(text.tree, shown=text is query)
-    named = _named(query.tree, plan.tables)
+    finder.needs |= virtual_needs(trees, plan.tables, snapshot.server_version)
+    named = [column for _, column in named_columns([query.tree], plan.tables)]
     if len(texts) > 1 or any(map(_is_foreign, named)) or any(map(_converts, tokens)):
         finder.needs.add(SENT)
-    generated = any(column.generated for table in plan.tables for column in table.columns)
-    if len(texts) > 1 or generated:
+    if any(column.type.name == "json" for column in named):  # a document's text is a string that MySQL makes
+        finder.needs.add(PACKET)
+    if len(texts) > 1:
         return frozenset(finder.needs | OF_OTHERS)
-    if not _only(query.tree, _COMBINED):  # MySQL may compute something in a session
+    virtual = any(column.expression for column in named)
+    if virtual or not _only(query.tree, _COMBINED):  # MySQL may compute something in a session
         return frozenset(finder.needs | OF_COMPUTED)
     types = frozenset(column.type.name for column in named)
     if not (_only(query.tree, _PLAIN) and len(list(query.tree.find_all(exp.Table))) == 1):
@@ -128,17 +138,6 @@ def _needs(query: ParsedQuery, plan: QueryPlan, snapshot: SchemaSnapshot) -> fro
 
 def _only(tree: exp.Expr, nodes: tuple[type[exp.Expr], ...]) -> bool:
     return all(isinstance(node, nodes) for node in tree.walk())
-
-
-def _named(tree: exp.Expr, tables: Iterable[Table]) -> list[Column]:
-    """The columns that the query may name."""
-    named = {column.name.lower() for column in tree.find_all(exp.Column)}
-    joins = list(tree.find_all(exp.Join))
-    named |= {name.name.lower() for join in joins for name in join.args.get("using") or ()}
-    every = any(is_star(node) and not isinstance(node.parent, exp.Count) for node in tree.find_all(exp.Star))
-    every |= any(join.method == "NATURAL" for join in joins)
-    columns = [column for table in tables for column in table.columns]
-    return [column for column in columns if every or column.name.lower() in named]
 
 
 def _is_foreign(column: Column) -> bool:

@@ -23,9 +23,18 @@ def quoted_name(name: str) -> str:
     return "`" + name.replace("`", "``") + "`"
 
 
+def relation_name(schema: str, name: str) -> str:
+    """A table or view, qualified and quoted."""
+    return f"{quoted_name(schema)}.{quoted_name(name)}"
+
+
 def table_name(table: Table) -> str:
-    """A table, qualified and quoted."""
-    return f"{quoted_name(table.schema)}.{quoted_name(table.name)}"
+    return relation_name(table.schema, table.name)
+
+
+def from_table(table: Table, alias: str = "") -> str:
+    """A table as an entry of FROM."""
+    return table_name(table) + (f" AS {quoted_name(alias)}" if alias else "") + table.hint
 
 
 def own_column(ref: ColumnRef) -> str:

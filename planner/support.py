@@ -50,6 +50,8 @@ REFUSED: dict[str, str] = {
     " them up; so does what equals '' where an ENUM has the member ''",
     "by_index": "by an index MySQL finds other rows than without one, for the column's type is not that of what it is"
     " compared with, or has fewer digits of the fraction",
+    "virtual_index": "an index has what the session that wrote the row computed, a row what the session that reads it"
+    " computes: which one MySQL finds depends on its plan",
     "any_row": "without ONLY_FULL_GROUP_BY it is MySQL's choice which of several rows is shown, or comes first",
     "sum_by_plan": "MySQL cuts a sum of more than 65 digits where its plan has a table for groups, and only there",
     "padding": "whether 'a' equals 'a ' under a collation of bytes that pads, where a column's own does not, depends on"
@@ -59,13 +61,20 @@ REFUSED: dict[str, str] = {
     "null_bound": "whether a TIME is between a literal and NULL, MySQL says by the kind of the literal",
     "grouping": "what GROUPING() says of no rows depends on how MySQL finds that there are none",
     "full_text": "relevance and the order by it depend on statistics, so MATCH is cached as a condition of WHERE only",
+    "by_lookup": "vtgate may look rows up in a table that is not followed, and the text has no plain place for a hint"
+    " against that",
+    "unknown_spelling": "vtgate computes the shard from how a value is spelled, and of the column's type or collation"
+    " it is not known which spellings MySQL takes for equal",
     "no_table": "the query reads no table, so there is nothing to keep current",
 }
 
 EVICT_ONLY: dict[str, str] = {
     "sql_mode": "the query sets the sql_mode under which MySQL computes it",
     "collation": "the query tells the collation of its literals",
+    "by_spelling": "vtgate computes the shard from how a value is spelled, and MySQL takes several for equal",
     "values": "rows that are written into the text are in no table",
+    "virtual": "the session that reads a VIRTUAL column computes it; the change stream has what the one that wrote the"
+    " row computed",
     "partition": "rows are held by their columns, not by their partition",
     "found_rows": "the query counts its rows for FOUND_ROWS(), LIMIT or not",
     "union": "UNION, INTERSECT and EXCEPT have no incremental form yet",
@@ -85,6 +94,7 @@ EVICT_ONLY: dict[str, str] = {
     "derived": "the derived table is neither a plain SELECT nor a GROUP BY over one table",
     "large_table": "a query without key parameters would hold the whole table",
     "fan_out": "many rows below an aggregate would be held to give few",
+    "first_rows": "LIMIT without an ORDER BY takes the rows that MySQL's plan reads first",
     "no_primary_key": "the first rows of a table without primary key have no total order",
     "limit_parameter": "a LIMIT that is a parameter needs key parameters beside it",
     "expression": "the expression is not reproduced exactly",
@@ -149,8 +159,8 @@ def refuse(code: str, place: str = "") -> UnsupportedQuery:
 
 
 def because(code: str, place: str = "") -> str:
-    """The reason of an evict mode, for EXPLAIN."""
-    return f"{code}: {EVICT_ONLY[code]}" + (f" ({place})" if place else "")
+    """The reason of an evict mode, for EXPLAIN: the sentence, and behind it the code."""
+    return EVICT_ONLY[code] + (f" ({place})" if place else "") + f" [{code}]"
 
 
 def check_tokens(tokens: Sequence[Token]) -> None:

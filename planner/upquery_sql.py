@@ -36,7 +36,7 @@ from planner.plan import (
     one_spelling_of,
     own,
 )
-from planner.sql_text import condition_sql, expr_sql, quoted_name, table_name
+from planner.sql_text import condition_sql, expr_sql, from_table, quoted_name, table_name
 from sqltypes.collation import character_set
 from sqltypes.expression import Call, ColumnRef, Expr, Literal, ParamRef, Value, columns_of, walk
 from sqltypes.schema import BIGINT, SqlType, Table
@@ -202,7 +202,7 @@ def text_with_condition(arrangement: Filling, condition: str) -> str:
         conditions.append(condition_sql(arrangement.filter))
     if len(conditions) > 1 and " OR " in conditions[0]:
         conditions[0] = f"({conditions[0]})"
-    text = f"SELECT {_select_list(arrangement)} FROM {table_name(arrangement.table)}"
+    text = f"SELECT {_select_list(arrangement)} FROM {from_table(arrangement.table)}"
     if conditions:
         text += f" WHERE {' AND '.join(conditions)}"
     if isinstance(arrangement, AggregateArrangement) and arrangement.group:
@@ -233,6 +233,9 @@ def fill_template(arrangement: Arrangement) -> str:
     return text_with_condition(arrangement, " AND ".join(f"{quoted_name(name)} = ?" for name in arrangement.key))
 
 
+MOST_OF_UTF8MB3 = "\uffff"
+"""The last character of the set that MySQL converts the literal of a PREPARE to. What a variable has it converts to
+character_set_connection, which has all (`Sent.foreign`)."""
 FOUND_ROWS = "SELECT FOUND_ROWS()"  # right behind the text of an answer that counts
 
 
@@ -265,7 +268,11 @@ def answer_sql(arrangement: AnswerArrangement, values: KeyValues) -> Asked:
     assigned = [literal for at in fields for literal in bound[at]]
     names = [f"@upwell_{at}" for at in range(len(assigned))]
     sets = ", ".join(f"{name} = {literal}" for name, literal in zip(names, assigned, strict=True))
-    before = f"SET {sets}", f"PREPARE upwell FROM {sql_literal(text, SqlType('varchar'))}"
+    code = sql_literal(text, SqlType("varchar"))
+    if text.isascii() or max(text) <= MOST_OF_UTF8MB3:
+        before: tuple[str, ...] = f"SET {sets}", f"PREPARE upwell FROM {code}"
+    else:
+        before = f"SET {sets}", f"SET @upwell_text = {code}", "PREPARE upwell FROM @upwell_text"
     return Asked(f"EXECUTE upwell USING {', '.join(names)}", before, ("DEALLOCATE PREPARE upwell",))
 
 
@@ -374,9 +381,9 @@ def _as_compared(expr: Expr, text: str) -> str:
 
 def _source_sql(arrangement: Filling, alias: str) -> str:
     """The arrangement's rows as a table of a FROM clause."""
-    name = table_name(arrangement.table)
     if isinstance(arrangement, RowsArrangement) and arrangement.filter is None:
-        return f"{name} AS {quoted_name(alias)}"
+        return from_table(arrangement.table, alias)
+    name = from_table(arrangement.table)
     if isinstance(arrangement, RowsArrangement):
         return f"(SELECT * FROM {name} WHERE {expr_sql(arrangement.filter)}) AS {quoted_name(alias)}"  # type: ignore[arg-type] # not None
     if isinstance(arrangement, AggregateArrangement):

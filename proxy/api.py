@@ -17,6 +17,7 @@ from proxy.bulk_progress import AuditProgress, FillBy, FillProgress
 from sqltypes.errors import ComparedElsewhere, EvaluationError, Fault
 from sqltypes.expression import Key, Row, Value
 from sqltypes.schema import ResultColumn, SqlType
+from sqltypes.zone import Zone
 
 if TYPE_CHECKING:
     from proxy.proxied import ProxiedQueries
@@ -45,12 +46,13 @@ class Moment(NamedTuple):
 class WireFormat:
     """How answers are written for one kind of client. `join`: takes one encoding or more, all of the same columns.
     `join_short` is the same for a short step of the loop: it raises TooLong where it would take longer, and
-    `join_in_steps` does that in several."""
+    `join_in_steps` does that in several. `clocks`: by which instants are shown; None: UTC's."""
 
     encoder_for: EncoderFor
     join: Join = b"".join
     join_short: Join = b"".join
     join_in_steps: Callable[[Sequence[bytes]], Steps[bytes]] | None = None  # None: `join_short` never raises
+    clocks: Zone | None = None
 
 
 ANSWERED_BY_MYSQL = (ComparedElsewhere, EvaluationError, Fault)
@@ -160,6 +162,10 @@ class CacheInfo:
     existed: bool = False  # told by `create_cache`: the query was cached already
     relations: frozenset[tuple[str, str]] = frozenset()  # (schema, name) of the tables and views that it reads
     before: tuple[int, int] = (0, 0)  # hits and misses of caches that had the name before
+    passed: int = 0  # reads of it that MySQL answered itself
+    passed_reason: str = ""  # the most frequent reason why, in a word; "" where none was passed
+    passed_why: str = ""  # the whole reason of the last read that was passed for that; it may quote the query
+    passed_ever: dict[str, int] = field(default_factory=dict)  # by reason, of all caches that had the name
     decided: str = ""  # of an automatic one: what is to become of it, and why
     left: int = 0  # of an automatic one: reads left to MySQL because Upwell's processor was short
     work_us: float = 0.0  # and what its misses and long derivations took of the event loop
@@ -227,7 +233,7 @@ class SystemStatus:
     memory_limit: int
     hits: int
     misses: int
-    passed: int
+    passed: int  # reads that MySQL answered itself, whoever asked; statements that are no reads do not count
     upqueries_in_flight: int
     counters: dict[str, int] = field(default_factory=dict)
     # From a commit in MySQL until hits show it: quantiles of the last transactions; since start, how many took at most
@@ -244,12 +250,18 @@ class SystemStatus:
     # How many reads took at most so many seconds, and the sum of all, by how they were served.
     read_times: dict[str, tuple[tuple[tuple[float, int], ...], float]] = field(default_factory=dict)
 
+    @property
+    def hit_rate(self) -> float:
+        """The hits among all reads, from 0 to 1; 0 before the first read."""
+        reads = self.hits + self.misses + self.passed
+        return self.hits / reads if reads else 0.0
+
 
 class System(Protocol):
     """The whole behind the listeners."""
 
     def register_format(self, name: str, wire: WireFormat) -> None:
-        """Adds a wire format (`WireFormat`); called before caches are opened."""
+        """Adds a wire format (`WireFormat`), unless there is one of that name."""
         ...
 
     def open_cache(self, name: str, format: str) -> Cache:

@@ -15,7 +15,7 @@ import gc
 import importlib.util
 import secrets
 import socket
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,18 +28,20 @@ from dataflow.engine import FILL_PATIENCE, Engine
 from dataflow.messages import Ddl, Gap, Restarted, StreamEvent
 from dataflow.shards import by_root
 from external_upquery.admission import Admission
-from external_upquery.upstream import Upstream, is_loopback
+from external_upquery.upstream import Upstream, is_loopback, parse_upstream
 from planner.matcher import QueryMatcher
 from proxy import source_clock, source_zones
 from proxy.access_log import AccessLog
 from proxy.access_writer import AccessWriter
 from proxy.api import WireFormat
 from proxy.auto_cache import AutoCache
+from proxy.auto_saved import SavedAutomatic
 from proxy.bulk import Bulk
 from proxy.catalog import Catalog
 from proxy.config import Config
 from proxy.definitions import CacheLimits
 from proxy.doubts import Doubts
+from proxy.evidence import EarnedFile
 from proxy.fill_budget import FillBudget
 from proxy.gate import Gate
 from proxy.grpc_rows import FORMAT, encoder_for
@@ -47,6 +49,7 @@ from proxy.grpc_server import GrpcListener, GrpcOptions
 from proxy.http_server import HttpListener
 from proxy.lateness import Lateness
 from proxy.loop_load import LoopLoad
+from proxy.machine import is_open
 from proxy.memory import MemoryGuard
 from proxy.mysql import rows as mysql_rows
 from proxy.mysql.certificate import server_context
@@ -64,8 +67,11 @@ from proxy.source_zones import SourceZones
 from proxy.sources import source_of
 from proxy.spark import SparkProcess
 from proxy.state import StateStore
+from proxy.state_folder import find_files, owned, source_name
 from proxy.warm_up import WarmUp
 from proxy.write_rates import WriteRates
+from sqltypes.schema import ZONE_TABLES
+from upwell.extras import how_to_install
 from vstream.source import ChangeSource
 
 log = structlog.get_logger("upwell")
@@ -77,8 +83,10 @@ KILLS = 2.0  # seconds that MySQL gets at the end to be told what nobody waits f
 LOCAL_ACCOUNTS = (
     "clients come to MySQL from this machine: accounts of @'localhost' can be used from afar, through --mysql-listen"
 )
-NO_PYARROW = "pyarrow is not installed (pip install 'upwell[rank]'): reads are served, and none are logged"
 NAMED = 5  # caches of an earlier run that the log names
+ZONES_ANEW = "MySQL was started anew: maybe in another time zone, and it reads its tables of time zones again"
+CLOCKLESS = "it reads the clock: each shard has a clock of its own, so vtgate answers it"
+ZONES = frozenset(table.qualified for table in ZONE_TABLES)
 FORMATS = {FORMAT: WireFormat(encoder_for), **mysql_rows.FORMATS}
 NO_FORMATS: Mapping[str, WireFormat] = {}
 YOUNG_COLLECTIONS = (1_000, 10, 1 << 30)  # gc.set_threshold: the oldest objects are never passed over
@@ -103,12 +111,21 @@ class App:
     http_port: int = 0
     mysql_port: int = 0
     mysql: MysqlListener | None = None
+    grpc: GrpcListener | None = None
     failed_look: Exception | None = None
 
     def __post_init__(self) -> None:
+        folder, name = self.config.state_dir, name_of(self.config, self.source)
+        self.earned = EarnedFile(folder, name)
+        self.router.auditor.evidence = self.earned.loaded()
+        self.automatic: SavedAutomatic | None = None
+        if self.router.auto_cache is not None:
+            self.automatic = SavedAutomatic(folder, name, self.catalog, self.router.auto_cache)
+            self.automatic.take_back()
         tolerance = self.config.mysql.clock_tolerance
         self.clock = SourceClock(lambda: source_clock.ask(self.executor), tolerance=tolerance)
-        self.zones = SourceZones(lambda *wanted: source_zones.ask(self.executor, *wanted))
+        ask = source_zones.ask if self.source.session_trackers else source_zones.ask_name
+        self.zones = SourceZones(lambda name: ask(self.executor, name), lambda: self.stream.connected)
 
     @property
     def system(self) -> Router:
@@ -144,6 +161,13 @@ async def running(config: Config, formats: Mapping[str, WireFormat] = NO_FORMATS
 
     `formats`: wire formats beside those of the listeners, for who reads in this process.
     """
+    with owned(config.state_dir, parse_upstream(config.upstream).redacted):
+        async with _running(config, formats) as app:
+            yield app
+
+
+@asynccontextmanager
+async def _running(config: Config, formats: Mapping[str, WireFormat]) -> AsyncIterator[App]:
     # MySQL's DECIMAL has up to 65 digits; the default context would round at 28.
     decimal.getcontext().prec = 100
     source = source_of(config.upstream, config.upquery_connections)
@@ -154,22 +178,32 @@ async def running(config: Config, formats: Mapping[str, WireFormat] = NO_FORMATS
     engine.shards_of = by_root(source.shards_of)
     pump = Pump(engine, executor, config.upquery_timeout)
     pump.find_shards = source.find_shards
-    matcher = QueryMatcher()
-    doubts = Doubts(config.state_dir, upstream.redacted)
-    doubts.load()
+    matcher = QueryMatcher(default=upstream.database, bare_names=source.bare_names)
+    state, doubts = kept_of(config, source)
     catalog = Catalog(engine, pump, executor, source.schema, stream, matcher, doubts, limits_of(config))
-    state = StateStore(config.state_dir, upstream.redacted)
+    catalog.unnamed = upstream.database if source.bare_names is not None else ""
+    catalog.clockless = "" if source.session_trackers else CLOCKLESS
     checks = config.check_sample, config.verify_new_caches
     router = Router(upstream, engine, pump, executor, stream, catalog, matcher, state, *checks)
+    router.sampler.comparer.other = source.other_session
     router.server_version = version
     register(router, {**FORMATS, **formats})
     events.connect(pump, catalog, stream)
     adopt(catalog, config, upstream, state)
     router.auto_cache = automatic(config, router, stream)
-    router.bulk, router.warm_up = bulk_of(config, upstream, engine, pump, executor, catalog)
-    app = App(config, router, engine, source, catalog, watch_of(engine, source, router))
-    router.lateness = Lateness()
-    background = asyncio.get_running_loop().create_task(keep(app, Gate(router, stream, config.max_staleness)))
+    router.bulk, router.warm_up = bulk_of(config, source, engine, pump, catalog)
+    app = App(
+        config,
+        router,
+        engine,
+        source,
+        catalog,
+        watch_of(engine, source, router),
+    )
+    events.on_another_start = app.zones.forget
+    await app.zones.look(source_zones.SYSTEM)
+    gate, router.lateness = gate_of(config, router, stream)
+    background = asyncio.get_running_loop().create_task(keep(app, gate))
     listeners = await listen(app, upstream, matcher)
     freeze()
     router.lateness.start()
@@ -207,7 +241,11 @@ async def stop(app: App, listeners: Sequence[Listener]) -> None:
         await app.router.warm_up.close()
     if app.router.bulk is not None:
         await app.router.bulk.close()
+    app.router.proxied.close()
     await app.catalog.close()
+    await asyncio.to_thread(app.earned.close)
+    if app.automatic is not None:
+        await asyncio.to_thread(app.automatic.close)
     await app.source.stop(KILLS)
 
 
@@ -228,13 +266,31 @@ def limits_of(config: Config) -> CacheLimits:
     return CacheLimits(config.max_caches, config.max_caches_per_account, lambda account: is_admin(account, admins))
 
 
-def bulk_of(
-    config: Config, upstream: Upstream, engine: Engine, pump: Pump, executor: Upqueries, catalog: Catalog
-) -> tuple[Bulk, WarmUp]:
+def bulk_of(config: Config, source: Source, engine: Engine, pump: Pump, catalog: Catalog) -> tuple[Bulk, WarmUp]:
     folder = config.state_dir / "spark"
     spark = SparkProcess(SparkSettings(config.spark_master, str(folder)), folder / "spark.log")
-    bulk = Bulk(upstream, engine, pump, executor, catalog, spark, config.spark_min_rows)
-    return bulk, WarmUp(catalog, engine, bulk, config.state_dir, upstream.redacted, enabled=config.warm_up)
+    bulk = Bulk(source.upstream, engine, pump, source.upqueries, catalog, spark, config.spark_min_rows)
+    return bulk, WarmUp(catalog, engine, bulk, config.state_dir, name_of(config, source), enabled=config.warm_up)
+
+
+def kept_of(config: Config, source: Source) -> tuple[StateStore, Doubts]:
+    """What the state directory keeps of the source. Raises ConfigError."""
+    folder, name, address = config.state_dir, name_of(config, source), source.upstream.redacted
+    find_files(folder, name, address)
+    doubts = Doubts(folder, name)
+    doubts.load()
+    return StateStore(folder, name, address), doubts
+
+
+def name_of(config: Config, source: Source) -> str:
+    """What the source is called in the state directory. Requires: the stream has begun."""
+    return source_name(config.name, source.upstream.kind, source.stream.history)
+
+
+def gate_of(config: Config, router: Router, stream: ChangeSource) -> tuple[Gate, Lateness]:
+    """What decides whether hits are served; and what tells it that the process did not run for a while."""
+    gate = Gate(router, stream, config.max_staleness)
+    return gate, Lateness(gate.frozen, gate.look)
 
 
 async def log_reads(app: App) -> None:
@@ -243,7 +299,7 @@ async def log_reads(app: App) -> None:
     if settings is None:
         return
     if importlib.util.find_spec("pyarrow") is None:
-        log.warning("no_access_log", why=NO_PYARROW)
+        log.warning("no_access_log", why=f"no reads are logged: pyarrow is not installed ({how_to_install('rank')})")
         return
     router, mysql = app.router, app.mysql
     writer = AccessWriter(settings, f"{socket.gethostname()}:{app.mysql_port}")
@@ -290,6 +346,7 @@ class StreamEvents:
     def __init__(self) -> None:
         self._pump: Pump | None = None
         self._catalog: Catalog | None = None
+        self.on_another_start: Callable[[], None] = lambda: None  # told where the server may have started anew
 
     def connect(self, pump: Pump, catalog: Catalog, stream: ChangeSource) -> None:
         """Requires: nothing has been received yet, for the stream's tables are wanted only by caches."""
@@ -305,7 +362,10 @@ class StreamEvents:
         elif isinstance(event, Gap):
             log.warning("stream_gap", reason=event.reason, position=str(event.position))
             self._catalog.schema_changed(None)
+            self.on_another_start()
         elif isinstance(event, Restarted):
+            self.on_another_start()
+            self._pump.on_stream(Ddl(None, ZONES_ANEW, ZONES, schema=False))
             self._catalog.check_anew()
 
 
@@ -313,7 +373,7 @@ async def listen(app: App, upstream: Upstream, matcher: QueryMatcher) -> list[Li
     """Opens the listeners, and the access log. Raises ConfigError where an address cannot be bound."""
     config = app.config
     options = grpc_options(config)
-    grpc = GrpcListener(app.router, options)
+    app.grpc = grpc = GrpcListener(app.router, options)
     app.grpc_port, app.grpc_token = await grpc.start(), options.token
     http = HttpListener(app.router, config)
     app.http_port = await http.start()
@@ -335,6 +395,9 @@ async def listen(app: App, upstream: Upstream, matcher: QueryMatcher) -> list[Li
 def grpc_options(config: Config) -> GrpcOptions:
     """Without a token of the settings, one is made for the clients of this user; none where anybody may call."""
     token = config.grpc_token
+    if config.grpc_token_file is not None and is_open(Path(config.grpc_token_file).expanduser()):
+        why = f"every user of this machine can read {config.grpc_token_file!r}: chmod 600 keeps it to this one"
+        log.warning("grpc_token_file", why=why)
     folders: tuple[Path, ...] = ()
     if token is None and not config.grpc_insecure:
         token = secrets.token_urlsafe(32)
@@ -367,8 +430,7 @@ def mysql_listener(app: App, upstream: Upstream, matcher: QueryMatcher) -> Mysql
     )
     tls = None if settings.tls == "off" else server_context(settings.certificate, settings.key)
     tracks = app.source.session_trackers
-    kept = settings.kept if tracks else 0  # vtgate has no COM_CHANGE_USER
-    logins = login_settings(upstream, tls, client_tls_required=settings.tls == "required", kept=kept)
+    logins = login_settings(upstream, tls, client_tls_required=settings.tls == "required")
     admission = Admission(upstream, app.router.answers)
     shared = Shared(
         app.router,
@@ -377,9 +439,10 @@ def mysql_listener(app: App, upstream: Upstream, matcher: QueryMatcher) -> Mysql
         app.router.proxied,
         utc=app.clock.utc if tracks else lambda: None,  # each shard has a clock of its own
         micros=app.clock.micros,
-        zones=app.zones.ahead,
+        zones=app.zones,
         lives=admission.lives,
         positions=None if tracks else lambda: asyncio.wait_for(app.executor.history(), settings.own_writes_wait),
+        packet=app.executor.packet,
     )
     return MysqlListener(shared, logins)
 
@@ -419,6 +482,7 @@ def look(app: App, guard: MemoryGuard, beyond: int) -> int:
         app.watch.tick()
         app.source.tick()
         app.clock.tick()
+        app.zones.tick()
         doubt = doubt or app.watch.doubt(followed, lag)
     if doubt:
         app.stream.reconnect(doubt)
@@ -434,8 +498,11 @@ def look(app: App, guard: MemoryGuard, beyond: int) -> int:
     if app.mysql is not None:
         app.mysql.tick()
     app.catalog.retry()
+    app.earned.tick(monotonic())
     if app.router.auto_cache is not None:
         app.router.auto_cache.tick()
+    if app.automatic is not None:
+        app.automatic.tick(monotonic())
     if app.config.check:
         app.engine.check_invariants()
     return beyond

@@ -8,9 +8,11 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
+from weakref import WeakKeyDictionary
 
 import structlog
 
+import upwell
 from dataflow.check import Finding
 from dataflow.engine import Engine
 from dataflow.entries import Held
@@ -20,6 +22,7 @@ from planner.plan import Mode
 from proxy.api import Encoder, ParameterValue
 from proxy.comparison import Comparer, Comparison, Outcome, marks_of
 from proxy.differences import LOGGED_TEXT, Difference, report
+from proxy.evidence import Claim, Evidence, claims_of
 from proxy.fill_check import FillCheck
 from proxy.keys import Binding, Bound
 from proxy.ledger import Ledger
@@ -58,14 +61,22 @@ class Auditor:
         self._substituted = substituted
         self._source_version = source_version
         self._clock = clock
+        self.evidence = Evidence()
+        self._leaning: WeakKeyDictionary[NamedCache, tuple[Claim, Claim]] = WeakKeyDictionary()  # by few checks
         self._by_table: dict[str, dict[NamedCache, None]] = {}  # those that are checked
         self._asked: dict[tuple[NamedCache, str], asyncio.Future[Comparison | None]] = {}
 
-    def begin(self, cache: NamedCache) -> None:
-        """The cache has another plan than before. Requires: it has a reader."""
+    def begin(self, cache: NamedCache, *, anew: bool = False) -> None:
+        """The cache has another plan than before. `anew`: what it holds is in doubt, so nothing counts that was shown
+        before. Requires: it has a reader."""
         self.end(cache)
+        self._leaning.pop(cache, None)
         if self._wanted and cache.plan is not None:
-            cache.trust = Trust(self._wanted, cache.plan.mode, self.counters)
+            claims = claims_of(cache.plan, cache.needs, (upwell.__version__, self._source_version()))
+            knows = (lambda claim: False) if anew else self.evidence.knows
+            cache.trust = Trust(self._wanted, cache.plan.mode, self.counters, claims, knows)
+            if cache.trust.known:
+                self._leaning[cache] = claims
             for table in cache.plan.tables:
                 self._by_table.setdefault(table.qualified, {})[cache] = None
 
@@ -316,6 +327,9 @@ class Auditor:
         if not self._wanted:
             return
         kind = "answer in evict mode" if comparison.reader.plan.mode is Mode.EVICT else "answer after changes"
+        if comparison.told is not None:
+            kind = f"answer in a session with {comparison.told.settings}"
+            comparison.cache.needs_doubted = True
         self._lose(
             Difference(
                 kind,
@@ -360,8 +374,11 @@ class Auditor:
                 self.counters["trust_differs"] += 1
             case Finding.UNKNOWN:
                 self.counters["trust_unknown"] += 1
-        if cache.trust is not None and cache.trust.over:
-            self.end(cache)
+        if cache.trust is not None:
+            for claim in cache.trust.proven():
+                self.evidence.prove(claim)
+            if cache.trust.over:
+                self.end(cache)
 
     def _lose(self, difference: Difference) -> None:
         """The cache has lost its trust."""
@@ -369,9 +386,23 @@ class Auditor:
         if cache.reader is not difference.reader:
             return  # it has another plan by now, or none
         self.counters["caches_distrusted"] += 1
+        self._refute(cache)
         report(difference, str(self._engine.ring.position), self._source_version())
         moment = datetime.now(UTC).strftime("%Y-%m-%d %H:%M:%S")
         self._distrust(cache, f"at {moment} UTC its {difference.kind} was not MySQL's own answer")
+
+    def _refute(self, cache: NamedCache) -> None:
+        """What a cache that has lost its trust had in common with others is not proven: those are checked in full that
+        were not for that."""
+        if cache.plan is None:
+            return
+        claims = claims_of(cache.plan, cache.needs, (upwell.__version__, self._source_version()))
+        for claim in claims:
+            self.evidence.refute(claim)
+        for other, theirs in list(self._leaning.items()):
+            shared = any(not one.parts.isdisjoint(its.parts) for one, its in zip(claims, theirs, strict=True))
+            if other is not cache and shared and other.reader is not None:
+                self.begin(other, anew=True)
 
 
 _FINDINGS = {

@@ -34,11 +34,11 @@ from proxy.bulk_progress import AuditProgress, FillBy, FillProgress
 from proxy.catalog import Catalog
 from proxy.named_cache import NamedCache
 from proxy.pump import Pump
-from proxy.slices import Slices, emptied, taken
+from proxy.slices import Slices, emptied, in_slices, taken
 from proxy.source import Upqueries
 from proxy.spark import SparkProcess, login_of
 from sqltypes.errors import AnswerTooLarge, CannotFill, DoesNotFit, SparkUnavailable, UpwellError
-from sqltypes.expression import Value
+from sqltypes.expression import Row, Value
 
 log = structlog.get_logger("upwell.bulk")
 
@@ -78,6 +78,7 @@ class Bulk:
         self.spark = spark
         self._spark_min_rows = spark_min_rows
         self._filling: dict[str, FillProgress] = {}
+        self._ends: dict[str, asyncio.Event] = {}  # of these: set when another may begin
         self._behind: set[asyncio.Task[None]] = set()  # fills that no caller waits for
         self._one_by_spark = asyncio.Lock()
 
@@ -91,16 +92,27 @@ class Bulk:
         return list(self._filling.values())
 
     async def fill(
-        self, name: str, keys: Sequence[Sequence[ParameterValue]] | None, by: FillBy, *, most: int = MOST_KEYS
+        self,
+        name: str,
+        keys: Sequence[Sequence[ParameterValue]] | None,
+        by: FillBy,
+        *,
+        most: int = MOST_KEYS,
+        first: int | None = None,
     ) -> AsyncGenerator[FillProgress, None]:
-        """As `System.fill`. `most`: keys that are listed."""
+        """As `System.fill`. `most`: keys that are listed. `first`: so many of those that are listed and are not held.
+        One fill of a cache at a time: who comes meanwhile, as behind a start, waits for it."""
         cache = self._catalog.get(name)
-        if name in self._filling:
-            raise CannotFill(f"cache {name!r} is being filled already")
         progress = FillProgress(name, by)
-        self._filling[name] = progress
         started = monotonic()
-        work = asyncio.get_running_loop().create_task(self._fill(cache, keys, by, progress, most))
+        while (ends := self._ends.get(name)) is not None:
+            progress.stage, progress.seconds = "waiting for another fill of the cache", monotonic() - started
+            yield progress
+            with suppress(TimeoutError):
+                await asyncio.wait_for(ends.wait(), TOLD_EVERY)
+            cache = self._catalog.get(name)
+        self._filling[name], self._ends[name] = progress, asyncio.Event()
+        work = asyncio.get_running_loop().create_task(self._fill(cache, keys, by, progress, most, first))
         try:
             while not work.done():
                 await asyncio.wait([work], timeout=TOLD_EVERY)
@@ -117,7 +129,10 @@ class Bulk:
             yield progress
         finally:
             del self._filling[name]
-            await ended(work)
+            try:
+                await ended(work)
+            finally:
+                self._ends.pop(name).set()
 
     def want(self, cache: NamedCache, parameters: Sequence[ParameterValue]) -> None:
         """Fills the keys of a list that is too long for a read to fill, and that MySQL answers therefore: when it comes
@@ -244,13 +259,14 @@ class Bulk:
         by: FillBy,
         progress: FillProgress,
         most: int,
+        first: int | None,
     ) -> None:
         for _ in range(PLANS):
             progress.keys = progress.held = progress.left = 0
             found = await planned(cache)
             try:
                 if asked is None:
-                    await self._fill_all(cache, found, by, progress, most)
+                    await self._fill_all(cache, found, by, progress, most, first)
                 else:
                     await self._fill_some(cache, found, asked, by, progress)
                 return
@@ -258,7 +274,15 @@ class Bulk:
                 log.info("fill_begins_anew", cache=cache.name, why="the cache was planned again")
         raise CannotFill(f"cache {cache.name!r} was planned again {PLANS} times meanwhile: {self._held(progress)}")
 
-    async def _fill_all(self, cache: NamedCache, found: Planned, by: FillBy, progress: FillProgress, most: int) -> None:
+    async def _fill_all(
+        self,
+        cache: NamedCache,
+        found: Planned,
+        by: FillBy,
+        progress: FillProgress,
+        most: int,
+        first: int | None,
+    ) -> None:
         plan = found.plan
         if why := why_not_listed(plan):
             raise CannotFill(f"the keys of cache {cache.name!r} cannot be listed: {why}; give them (--keys)")
@@ -270,11 +294,10 @@ class Bulk:
             _, rows = await self._executor.query(sql, plan.database, answer_limit=LISTING_BYTES)
         except AnswerTooLarge as error:
             raise CannotFill(f"the keys of cache {cache.name!r} are too many to be listed: {error}") from error
+        if first is not None:
+            rows = [row async for row in in_slices(rows) if not _is_held(found, row)][:first]
         progress.keys = len(rows)
-        brings = 0
-        for first in range(0, len(rows), 10_000):
-            brings += sum([_number(row[-1]) for row in rows[first : first + 10_000]])
-            await asyncio.sleep(0)
+        brings = await missing_rows(found, rows)
         listed = Listed(found, rows)
         try:
             await self._run(cache, found.reader, sliced(listed.keys()), brings, by, progress)
@@ -301,9 +324,11 @@ class Bulk:
         progress.keys = len(keys)
         if one_statement_a_key(found.plan) and by is FillBy.SIZE:
             by = FillBy.DIRECT
+        held = found.reader.entries
+        brings = ROWS_OF_A_KEY * len([key async for key, _ in in_slices(keys) if key not in held])
         slices = sliced((key, params, ROWS_OF_A_KEY) for key, params in taken(keys))
         try:
-            await self._run(cache, found.reader, slices, len(keys) * ROWS_OF_A_KEY, by, progress)
+            await self._run(cache, found.reader, slices, brings, by, progress)
         finally:
             await emptied(keys)
 
@@ -392,6 +417,23 @@ async def ended(work: asyncio.Task[None]) -> None:
 def shown(params: Sequence[Value | tuple[Value, ...]]) -> str:
     """As a key of a file of keys is written."""
     return json.dumps(params[0] if len(params) == 1 else params, default=str, ensure_ascii=False)
+
+
+def _is_held(found: Planned, row: Row) -> bool:
+    """Whether a listed key is held, where its first value is the key."""
+    return found.binder.stored_int and row[0] in found.reader.entries
+
+
+async def missing_rows(found: Planned, rows: list[Row]) -> int:
+    """How many rows MySQL will send for the keys of a listing: what is held already is not asked for. Of keys that are
+    not listed as they are held, the part that is missing is taken for that of the rows."""
+    brings, counted = 0, 0
+    async for row in in_slices(rows):
+        counted += _number(row[-1])
+        brings += 0 if _is_held(found, row) else _number(row[-1])
+    if found.binder.stored_int or not rows:
+        return brings
+    return int(counted * max(0.0, 1 - len(found.reader.entries) / len(rows)))
 
 
 def _first(slices: Iterator[Slice], most: int) -> Iterator[Slice]:

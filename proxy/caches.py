@@ -20,10 +20,12 @@ from proxy.api import ANSWERED_BY_MYSQL, Answer, CacheInfo, Demand, ListLookup, 
 from proxy.encoding import NOT_READY
 from proxy.faults import guarded
 from proxy.held_answers import HeldAnswers
-from proxy.keys import MOST_KEYS, MOST_LISTED, Binding, KeyBinder, in_parts, keys_in
+from proxy.keys import MOST_KEYS, MOST_LISTED, Binding, KeyBinder, in_parts, instant_of, keys_in
 from proxy.lookups import gap, list_lookup, lookup, nothing_listed, nothing_stored
 from proxy.misses import Misses
 from proxy.named_cache import NamedCache
+from proxy.pump import CATCHING_UP
+from proxy.told_hits import ToldHits
 from sqltypes.errors import BadParameters, Fault, SourceDown, UnknownCache, UpwellError
 from sqltypes.expression import Key
 from sqltypes.schema import ResultColumn
@@ -43,7 +45,10 @@ class OpenCache:
         self._router = router
         self._cache = cache
         self._joins = True
-        self._format = format_
+        self._format = self.format = format_
+        self.told = ToldHits(self, router.sampler)
+        self.clocks = router.wire(format_).clocks
+        self._instants: tuple[int, ...] = ()  # the parameters that are compared with instants
         self._generation = -1
         self._plain_int = False
         self._lists = True  # some parameter is a list
@@ -167,6 +172,21 @@ class OpenCache:
         standing = reader.standing(keys[0][1]) if len(keys) == 1 else None
         return None if standing is None else reader.key_of(standing)
 
+    def in_utc(self, parameters: Sequence[ParameterValue]) -> Sequence[ParameterValue]:
+        if self._generation != self._cache.generation:
+            self._renew()
+        clocks, plan = self.clocks, self._cache.plan
+        if clocks is None or plan is None or not self._instants or len(parameters) != len(plan.parameters):
+            return parameters
+        found = list(parameters)
+        for at in self._instants:
+            value, type_ = parameters[at], plan.parameters[at].type
+            if isinstance(value, tuple):
+                found[at] = tuple(instant_of(one, type_, clocks) for one in value)
+            else:
+                found[at] = instant_of(value, type_, clocks)
+        return tuple(found)
+
     @property
     def generation(self) -> int:
         return self._cache.generation
@@ -197,6 +217,11 @@ class OpenCache:
         self._single = limited
         self._joins = not whole
         self.stored, self.stored_list = nothing_stored, nothing_listed
+        if cache.encoding is not None:
+            cache.encoding.provide(self._format)
+        self._instants = (
+            () if plan is None else tuple(each.index for each in plan.parameters if each.type.name == "timestamp")
+        )
         if self.reader is not None and self._binder is not None:
             self.stored = lookup(self._router, cache, self.reader, self._format)
             keys_of = self._binder.quick_keys
@@ -209,8 +234,10 @@ class OpenCache:
         """The reader to ask; None while there is none. Raises UnknownCache, SourceDown."""
         if self._generation != self._cache.generation:
             self._renew()
-        if self.reader is not None and self._router.closed:
-            raise SourceDown(self._router.closed)
+        if self.reader is not None and (why := self._router.closed):
+            if why is CATCHING_UP:
+                return None
+            raise SourceDown(why)
         return self.reader
 
     def hit(self, parameters: Sequence[ParameterValue]) -> bytes | None:
@@ -226,7 +253,10 @@ class OpenCache:
                     return None  # the root's key is the same integer: nothing could be derived
                 bodies = held.bodies if held is not None else None
                 if held is not None and bodies is not None and self._cache.hits < self._cache.look_at:
-                    body = bodies[self._format]
+                    try:
+                        body = bodies[self._format]
+                    except IndexError:  # the format has come later
+                        body = None
                     if body is not None:
                         held.visited = True
                         self._cache.hits += 1
@@ -256,11 +286,7 @@ class OpenCache:
         if self._binder is None or not self._binder.are_keys(values):
             return None
         entry, format_ = reader.entries.get, self._format
-        pending = tuple(
-            value
-            for value in values
-            if (held := entry(value)) is None or held.bodies is None or held.bodies[format_] is None
-        )
+        pending = tuple(value for value in values if (held := entry(value)) is None or held.body(format_) is None)
         if not pending or not self.held.are_stored(reader, self._binder.bind((pending[:MOST_KEYS],))):
             return None
         return self.stored_list(parameters) if len(pending) <= MOST_KEYS else None
@@ -319,6 +345,12 @@ class OpenCache:
         if self._router.access_log is not None:
             self._router.access_log.hit_of(self._cache, parameters)
 
+    def count(self, served: Served) -> None:
+        self._cache.count(served)
+
+    def recount(self, served: Served | None) -> None:
+        self._cache.recount(served)
+
     @guarded
     def bound(self, parameters: Sequence[ParameterValue]) -> Key | None:
         """The one key that the parameters give, if its answer is stored."""
@@ -360,7 +392,7 @@ class OpenCache:
             return [None] * total
         entry, format_ = reader.entries.get, self._format
         entries = [None if key is None else entry(key) for key in found]
-        return [None if held is None or held.bodies is None else held.bodies[format_] for held in entries]
+        return [None if held is None else held.body(format_) for held in entries]
 
     def _key_of(self, parameters: Sequence[ParameterValue]) -> Key | None:
         """The one key of what has just been a hit; None where there are several, or its answer is not stored."""

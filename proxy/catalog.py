@@ -18,10 +18,13 @@ import structlog
 from dataflow.engine import Engine
 from dataflow.messages import Ddl
 from planner.api import with_result_columns
+from planner.clock_literals import with_parameters
 from planner.fingerprint import Fingerprint
 from planner.matcher import QueryMatcher
+from planner.needs import SESSION_NEEDS
 from planner.plan import Caution, QueryPlan
 from planner.scan import tokens_at_most
+from planner.sql_text import table_name
 from planner.whole import is_small
 from proxy.api import BY_GRPC, MadeBy, Origin
 from proxy.auditor import Auditor
@@ -33,12 +36,13 @@ from proxy.encoding import Encoding, carried
 from proxy.gone import Gone
 from proxy.keys import KeyBinder
 from proxy.leaving import Leaving
-from proxy.named_cache import NamedCache
-from proxy.planned_again import PlannedAgain
+from proxy.named_cache import NamedCache, names_of
+from proxy.planned_again import PlannedAgain, SchemaChanges
 from proxy.planning import TOO_COSTLY, PlanningProcess, check_views, disagreement
 from proxy.planning_worker import Thought, refusing
 from proxy.proxied import NO_SOURCE, Judgement
 from proxy.pump import Pump
+from proxy.reasons import PassedReads
 from proxy.source import Schema, Upqueries
 from sqltypes.errors import (
     CacheExists,
@@ -105,10 +109,13 @@ class Catalog:
         self._wanted: dict[str, tuple[Table, frozenset[str]]] = {}
         self._changing = asyncio.Lock()
         self.gone = Gone()
-        self._unlogged: set[str] = set()  # accounts of which it was told that they have sql_log_bin=0
+        self._unlogged: set[tuple[str, str]] = set()  # accounts of whose unlogged writes it was told, with the cause
         self._schema_changes = 0  # DDL events and losses of trust: a plan made across one is made again
+        self._changes = SchemaChanges()
         self._again = PlannedAgain()
         self._adopted: set[str] = set()  # taken over at the start, and not planned yet
+        self.clockless = ""  # why no text with a function of the clock can be a hit; "" if one can
+        self.unnamed = ""  # the database of names without one, where the session has selected none
         self._rebuilding: asyncio.Task[None] | None = None
         self._leaving = Leaving(engine, pump, self._taken_out, self._want)
         self.limits = limits or CacheLimits()
@@ -134,10 +141,18 @@ class Catalog:
                 return planned
 
     async def _plan_once(self, sql: str, database: str) -> Planned:
+        names: set[tuple[str, str]] = set()
+        try:
+            return await self._plan_with(names, sql, database)
+        except UpwellError as error:
+            error.relations = frozenset(names)
+            raise
+
+    async def _plan_with(self, names: set[tuple[str, str]], sql: str, database: str) -> Planned:
+        """`names`: of relations, to which those are added that the query rests on."""
         if len(sql) > LONGEST_PLANNED or not tokens_at_most(sql, MOST_PLANNED):
             longest = f"{MOST_PLANNED} words or {LONGEST_PLANNED} letters"
             raise UnsupportedQuery("too_long", f"a query of more than {longest} cannot be cached")
-        names: frozenset[tuple[str, str]] = frozenset()
         for _ in range(PLANNING_ROUNDS):
             snapshot = await self._schema.snapshot(names)
             check_views(sql, snapshot)
@@ -151,7 +166,7 @@ class Catalog:
                 names |= need.names
         else:
             raise UnsupportedQuery("views_too_deep", f"views are nested more than {PLANNING_ROUNDS} deep")
-        columns = await described(self._executor, sql, database)
+        columns = await described(self._executor, sql, database, tuple(map(table_name, thought.plan.tables)))
         if thought.plan.mode.value == "maintain":
             difference = disagreement(thought.plan, columns)
             if difference:
@@ -161,7 +176,7 @@ class Catalog:
         thought = await self._doubted(thought, sql, snapshot)
         plan = with_result_columns(thought.plan, columns)
         await load_collations(plan)
-        return Planned(plan, columns, names, thought.needs, thought.fingerprint, thought.outline)
+        return Planned(plan, columns, frozenset(names), thought.needs, thought.fingerprint, thought.outline)
 
     async def _doubted(self, thought: Thought, sql: str, snapshot: SchemaSnapshot) -> Thought:
         """The plan, or a more careful one where the query's cache has lost its trust. Raises UnsupportedQuery."""
@@ -171,19 +186,22 @@ class Catalog:
             return thought
         if doubt.level >= CLOSED:
             raise UnsupportedQuery("distrusted", doubt.told)
-        return await self.planning.plan_evict(sql, plan.database, snapshot, doubt.told, Caution(doubt.level))
+        found = await self.planning.plan_evict(sql, plan.database, snapshot, doubt.told, Caution(doubt.level))
+        return replace(found, needs=SESSION_NEEDS) if doubt.every_need else found
 
     async def judge(self, sql: str, database: str) -> Judgement:
         """Whether the query could be cached, and how or why not. Raises SourceDown, Overloaded, DeadlinePassed."""
         schema = self._schema_changes
+        if self.clockless and with_parameters(sql) != sql:
+            return Judgement(False, self.clockless, schema)
         try:
-            planned = await self.plan(sql, database)
+            planned = await self.plan(sql, database or self.unnamed)
         except NO_SOURCE:
             raise
         except UnsupportedQuery as error:
-            return Judgement(False, f"{error.code}: {error.message}", schema)
+            return Judgement(False, f"{error.message} ({error.code})", schema)
         except UpwellError as error:
-            return Judgement(False, f"{error.reason}: {error.message}", schema)
+            return Judgement(False, error.told, schema)
         plan = planned.plan
         notes = [note for note in plan.notes if note.startswith(("not maintained", "evict mode"))]
         reason = "; ".join([plan.mode.value, *notes])
@@ -209,29 +227,31 @@ class Catalog:
     # -- creating and dropping ---------------------------------------------------------------------------------------
 
     async def create(self, name: str, sql: str, database: str, made_by: MadeBy = BY_GRPC) -> tuple[NamedCache, bool]:
-        """(the cache, whether the query was cached before). The same query again gives the cache that exists; an
-        automatic one is then its asker's. A definition that shall survive a restart is durable before there is a cache
-        of it: where it cannot be written, nothing has changed. Raises as `plan`, and CacheExists, Overloaded,
-        ConfigError."""
+        """(the cache, whether the query was cached before). The same query again gives the cache that exists, and with
+        another name one of that name: the two share what they hold. An automatic one is then its asker's. A definition
+        that shall survive a restart is durable before there is a cache of it: where it cannot be written, nothing has
+        changed. Raises as `plan`, and CacheExists, Overloaded, ConfigError."""
         async with self._changing:
             await self._planned_again(self.caches.get(name))
             planned = await self.plan(sql, database)
             schema = self._schema_changes
-            cache = self._cached(planned.plan.sql, database)
+            cache = self._cached(planned.plan.sql, database, name)
             if cache is not None:
                 if cache.reader is None:  # refused when it was planned last, or not planned yet
                     self._install(cache, planned)
-                if made_by.origin is Origin.AUTOMATIC or cache.made_by.origin is not Origin.AUTOMATIC:
-                    return cache, True
-                self.limits.check_account(made_by, self.caches.values())
+                is_kept = made_by.origin is Origin.AUTOMATIC or cache.made_by.origin is not Origin.AUTOMATIC
                 if name in ("", cache.name):
-                    await to_the_end(self._keep_as(cache, made_by, sql))
+                    if not is_kept:
+                        self.limits.check_account(made_by, self.caches.values())
+                        await to_the_end(self._keep_as(cache, made_by, sql))
                     return cache, True
             name = name or self._made_up("auto" if made_by.origin is Origin.AUTOMATIC else "q")
             if name in self.caches:
                 raise CacheExists(f"cache {name!r} exists with another query")
             self.limits.check(made_by, self.caches.values())
-            new = NamedCache(name, sql, database, made_by=made_by, before=self.gone.of(name))
+            before = self.gone.of(name)
+            passed = PassedReads(before.passed)
+            new = NamedCache(name, sql, database, made_by=made_by, before=before[:2], passed=passed)
             await to_the_end(self._make(new, planned, schema))
             return new, cache is not None
 
@@ -286,12 +306,15 @@ class Catalog:
         """The caches that automatic caching has made."""
         return [cache for cache in self.caches.values() if cache.made_by.origin is Origin.AUTOMATIC]
 
-    def _cached(self, normalised: str, database: str) -> NamedCache | None:
-        """The cache of this query, in the one spelling."""
+    def _cached(self, normalised: str, database: str, name: str = "") -> NamedCache | None:
+        """The cache of this query, in the one spelling: that of the name, if there are several."""
+        found = None
         for cache in self.caches.values():
             if cache.plan is not None and cache.plan.sql == normalised and cache.database == database:
-                return cache
-        return None
+                if name in ("", cache.name):
+                    return cache
+                found = found or cache
+        return found
 
     def _made_up(self, prefix: str) -> str:
         return next(name for number in count(1) if (name := f"{prefix}{number}") not in self.caches)
@@ -322,13 +345,17 @@ class Catalog:
         plan, reader = cache.plan, cache.reader
         assert plan is not None and reader is not None and self.auditor is not None
         self._schema_changes += 1  # a plan that is being made may be of this query, and trust it
-        level = next_level(plan.mode, self.doubts.about(plan.sql, cache.database))
-        self.doubts.put(doubt := Doubt(cache.name, plan.sql, cache.database, level, reason))
+        before = self.doubts.about(plan.sql, cache.database)
+        every_need = cache.needs_doubted or (before is not None and before.every_need)
+        doubt = Doubt(
+            cache.name, plan.sql, cache.database, next_level(plan.mode, before), reason, every_need=every_need
+        )
+        self.doubts.put(doubt)
         for other in self.caches.values():
             shares = other.reader is not None and not set(other.reader.nodes).isdisjoint(reader.nodes)
             if other is not cache and shares and other.reader is not None:
                 other.reader.clear()
-                self.auditor.begin(other)
+                self.auditor.begin(other, anew=True)
         self._uninstall(cache)
         cache.state, cache.why = "rebuilding", doubt.told
         self._again.at_once(cache.name)
@@ -360,9 +387,7 @@ class Catalog:
         cache.plan, cache.reader = planned.plan, reader
         cache.binder = KeyBinder(planned.plan, reader)
         cache.relations, cache.needs = planned.relations, planned.needs
-        cache.names = frozenset(
-            f"{schema}.{name}".lower() for schema, table in cache.relations for name in (table, "*")
-        )
+        cache.names = names_of(cache.relations)
         doubt = self.doubts.about(planned.plan.sql, cache.database)
         cache.state, cache.why = "ready", doubt.told if doubt is not None else ""
         if self.auditor is not None:
@@ -400,7 +425,8 @@ class Catalog:
         through until they are planned again: they are closed now, all in one step that is short, and taken out a few at
         a time."""
         self._schema_changes += 1
-        changed = None if tables is None else {name.lower() for name in tables}
+        changed = None if tables is None else frozenset(name.lower() for name in tables)
+        self._changes.add(changed)
         for cache in self.caches.values():
             if changed is None or not cache.names or not cache.names.isdisjoint(changed):
                 self._leaving.add(cache)
@@ -427,14 +453,14 @@ class Catalog:
         if self.auditor is not None:
             for cache in self.caches.values():
                 if cache.reader is not None:
-                    self.auditor.begin(cache)
+                    self.auditor.begin(cache, anew=True)
 
-    def written_unlogged(self, account: str, *, schema: bool) -> None:
+    def written_unlogged(self, account: str, *, cause: str, schema: bool) -> None:
         """What no change stream will tell was written: everything becomes a hole."""
-        if account not in self._unlogged:
-            self._unlogged.add(account)
-            log.warning("unlogged_writes", account=account, cause="sql_log_bin=0", then="everything held is forgotten")
-        self._pump.on_stream(Ddl(None, "a session wrote with sql_log_bin=0", None, schema))
+        if (account, cause) not in self._unlogged:
+            self._unlogged.add((account, cause))
+            log.warning("unlogged_writes", account=account, cause=cause, then="everything held is forgotten")
+        self._pump.on_stream(Ddl(None, f"a session wrote what is in no binlog: {cause}", None, schema))
         if schema:
             self.schema_changed(None)
 
@@ -458,7 +484,7 @@ class Catalog:
 
     async def _plan_again(self, cache: NamedCache) -> bool:
         """Installs the cache, or says why there is none. False: the source does not answer."""
-        name = cache.name
+        name, before = cache.name, self._changes.count
         try:
             planned = await self.plan(cache.sql, cache.database)
             if name in self._again or cache.dropped:
@@ -470,11 +496,15 @@ class Catalog:
             self._again.at_once(name)
             return False
         except Exception as error:  # one that ended this task would keep all others from being planned
+            names = names_of(error.relations) if isinstance(error, UpwellError) else frozenset[str]()
             if name in self._again:  # its tables have changed meanwhile: what was seen may be half of it
+                return True
+            if self._changes.concern(names, before):
+                self._again.at_once(name)
                 return True
             why = error.message if isinstance(error, UpwellError) else f"an internal error: {error!r}"
             cache.state, cache.why = "refused", why
-            cache.names = frozenset()  # those of the plan before may not be what its text means now: any DDL counts
+            cache.names = names  # those of the plan before may not be what its text means now
             if isinstance(error, FOR_GOOD) and getattr(error, "code", "") != TOO_COSTLY:
                 self._again.done(name)
                 log.warning("cache_refused", cache=name, why=why)

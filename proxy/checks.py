@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from time import monotonic
 
@@ -33,6 +34,7 @@ def sampler_of(
         source_up=lambda: stream.connected and not executor.queued,
         followed=lambda: stream.history,
         publish=lambda: pump.handle(engine.flush()),
+        soon=asyncio.get_running_loop().call_soon,
     )
     sampler.comparer.join, sampler.comparer.spent = (lambda format_: pump.joins[format_]), spent
     return sampler

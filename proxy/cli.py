@@ -12,7 +12,7 @@ import logging
 import signal
 import sys
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any, TextIO
@@ -23,6 +23,7 @@ import uvloop
 
 from external_upquery.upstream import parse_upstream
 from proxy.config import BY_NAME, SETTINGS, Config, Setting, from_process, upstream_from_process
+from proxy.log_lines import LogLines, Rate
 from proxy.machine import clients_within, raise_open_files, too_few_files
 from sqltypes.errors import ConfigError, UpwellError
 from upwell.command import Failed, json_option, print_json
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
 log = structlog.get_logger("upwell")
 
 LOGGED_CALLS = 20  # of a traceback
-FEW_CLIENTS = 1_000  # fewer than an application may bring
+FEW_CLIENTS = 1_000  # fewer than an application may bring: that is worth a word
 
 
 def setting_option(setting: Setting) -> click.Option:
@@ -67,8 +68,11 @@ def reporting_errors(command: Callable[..., None]) -> Callable[..., None]:
 @reporting_errors
 def run_serve(**options: str | None) -> None:
     config = from_process(by_name(options))
-    configure_logging(config)
-    uvloop.run(until_stopped(config))
+    lines = configure_logging(config)
+    try:
+        uvloop.run(until_stopped(config, lambda: from_process(by_name(options))))
+    finally:
+        lines.close()
 
 
 serve = click.Command(
@@ -80,17 +84,20 @@ serve = click.Command(
 )
 
 
-async def until_stopped(config: Config) -> None:
-    """Serves until SIGTERM, SIGINT or SIGHUP; a second signal ends the process at once."""
+async def until_stopped(config: Config, read: Callable[[], Config]) -> None:
+    """Serves until SIGTERM or SIGINT; a second one ends the process at once. SIGHUP has the configuration read anew by
+    `read`."""
     loop = asyncio.get_running_loop()
     started = asyncio.Event()
     stop = asyncio.Event()
+    reloading = asyncio.Event()
     signals = [signal.SIGTERM, signal.SIGINT]
     if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # as `nohup` has it
-        signals.append(signal.SIGHUP)
+        loop.add_signal_handler(signal.SIGHUP, reloading.set)
 
     # Here, and not above: the doctor and --help have no use for the whole engine and planner.
     from proxy.app import running
+    from proxy.reload import reload
 
     # Imports leave no cyclic garbage, and modules live as long as the process: the collections while it starts need not
     # pass over their hundred thousand objects.
@@ -98,14 +105,22 @@ async def until_stopped(config: Config) -> None:
 
     async def session() -> None:
         files, mysql = raise_open_files(), config.mysql
-        if not mysql.connections_given:  # nobody asked for so many: fewer are worth a word where they are few
-            mysql = replace(mysql, connections=max(FEW_CLIENTS, min(mysql.connections, clients_within(files))))
-        complaint = too_few_files(files, mysql.connections)
+        wanted = mysql.connections if mysql.connections_given else min(mysql.connections, FEW_CLIENTS)
+        complaint = too_few_files(files, wanted)
+        # Whoever comes beyond these is told (1040): without a file left, nobody could be.
+        mysql = replace(mysql, connections=min(mysql.connections, max(1, clients_within(files))))
         async with running(replace(config, mysql=mysql)) as app:
             started.set()
             if complaint:  # of one that starts: what does not has one line to say
                 log.warning("few_open_files", why=complaint)
+
+            async def read_again() -> None:
+                nonlocal config
+                config = await reload(app, config, read, set_level)
+
+            again = loop.create_task(whenever(reloading, read_again))
             await stop.wait()
+            again.cancel()
             log.info("stopping")
             app.router.stopping = True
             await asyncio.sleep(config.shutdown_delay)
@@ -127,6 +142,18 @@ async def until_stopped(config: Config) -> None:
         serving.result()
 
 
+async def whenever(asked: asyncio.Event, work: Callable[[], Awaitable[None]]) -> None:
+    """Does the work each time that it is asked for; several times at once are one."""
+    while await asked.wait():
+        asked.clear()
+        await work()
+
+
+def set_level(config: Config) -> None:
+    """From which level on lines are logged."""
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(config.log_level))
+
+
 @reporting_errors
 def run_doctor(as_json: bool, **options: str | None) -> None:
     # Here, and not above: `serve` starts sooner without it.
@@ -141,7 +168,11 @@ def run_doctor(as_json: bool, **options: str | None) -> None:
 
             findings = vitess_doctor.check(upstream)
         else:
+            from proxy import second_opinion
+
             findings = check(upstream, connections=connections)
+            if not any(finding.severity is Severity.ERROR for finding in findings):
+                findings.append(second_opinion.check(upstream))
     if as_json:
         print_json([asdict(finding) | {"severity": finding.severity.value} for finding in findings])
     else:
@@ -186,9 +217,10 @@ def short_traceback(exc_info: structlog.typing.ExcInfo) -> str:
     return "".join(traceback.format_exception(*exc_info, limit=-LOGGED_CALLS)).rstrip()
 
 
-def configure_logging(config: Config) -> None:
-    """Lines on stderr: readable, or JSON; the standard library's loggers (gRPC's) from warnings up."""
+def configure_logging(config: Config) -> LogLines:
+    """Lines on stderr: readable, or JSON; the standard library's loggers (gRPC's) from warnings up. To be closed."""
     shared: list[structlog.typing.Processor] = [
+        Rate(),
         structlog.processors.add_log_level,
         structlog.processors.TimeStamper(fmt="iso", utc=True),
     ]
@@ -201,11 +233,18 @@ def configure_logging(config: Config) -> None:
             file.write("\n" + short_traceback(error))
 
         shared.append(structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty(), exception_formatter=plain))
+
+    def dropped(count: int) -> str:
+        event: Any = {"event": "log_lines_dropped", "count": count, "why": "nobody reads them as fast as they come"}
+        for processor in shared[1:]:
+            event = processor(None, "warning", event)
+        return f"{event}\n"
+
+    lines = LogLines(sys.stderr.fileno(), dropped)
     structlog.configure(
         processors=shared,
         wrapper_class=structlog.make_filtering_bound_logger(config.log_level),
-        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
+        logger_factory=structlog.WriteLoggerFactory(lines),  # type: ignore[arg-type]  # of a file it asks no more
     )
-    logging.basicConfig(
-        level=logging.WARNING, stream=sys.stderr, format="%(asctime)s %(levelname)s %(name)s: %(message)s"
-    )
+    logging.basicConfig(level=logging.WARNING, stream=lines, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    return lines

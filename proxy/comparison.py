@@ -4,11 +4,15 @@ The client's text is sent to MySQL with its bracket (L, Q), which says what the 
 P1 of the moment inside L and, later, L and Q inside the position, the snapshot lies between P1 and the position. If the
 keys are still held then and nothing has touched them since, their answer was the same at every state in between, so
 MySQL's must equal it, up to what MySQL may choose (`proxy/agreement.py`). In all other cases nothing is known.
+
+What a session was told (`told`) is compared with what MySQL tells under that session's variables, on a connection that
+is given these (`external_upquery/other_session.py`): the answers that our own connections hear are all of one kind.
 """
 
 from __future__ import annotations
 
 import asyncio
+import struct
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -24,16 +28,20 @@ from dataflow.entries import Held
 from dataflow.large_answers import Steps, answered, at_once
 from dataflow.messages import Ddl, Gap, Restarted, Statement, StreamEvent, UpqueryAnswer, UpqueryFailed, UpqueryRequest
 from dataflow.reader import LARGE_BYTES, MANY_DEPS, ReaderNode
+from external_upquery.columns import RawColumn
+from external_upquery.other_session import OtherSession, Question, Told
 from gtid_tracker.bracket import Bracket
 from gtid_tracker.gtid import Gtid, GtidSet
 from planner.plan import AnswerArrangement
+from planner.vindex_hints import as_asked
 from proxy.agreement import LARGE, Verdict, agreement
 from proxy.api import Join, ParameterValue
+from proxy.as_told import AsTold, shown
 from proxy.keys import Binding, Bound
 from proxy.metered import Metered
 from proxy.slices import encode_in_slices, run_in_slices
 from proxy.suspicions import PATIENCE, Submit, Suspicions
-from sqltypes.errors import EvaluationError, SourceError
+from sqltypes.errors import EvaluationError, SourceError, UpwellError
 from sqltypes.expression import Row
 
 if TYPE_CHECKING:
@@ -43,6 +51,8 @@ log = structlog.get_logger("upwell.comparison")
 
 DATA_ERRORS = frozenset({1242, 1292, 1365, 1411, 1690, 3141, 3157})
 """MySQL's errors that come from the rows or the values: an answer that is held in their place is wrong."""
+
+MOST_READ = 24 << 10  # bytes of packets that are read value by value in one step, where they are not the same
 
 Mark = tuple[Held, list[bytes | None]]
 
@@ -59,7 +69,8 @@ class Comparison:
     """One held answer. `marks`: of each key what is held, with the list that a change would take away from it.
     `suspect` is called where it differs, before it is known whether that is a fault (`proxy/suspicions.py`).
     `together`: the answer is of all keys at once, not of each after the other. `body`: what was served, None: nothing
-    yet. `ended` is called once."""
+    yet. `told`: what a session was told by it, where that is compared; then `rows` and `held` are as shown. `ended` is
+    called once."""
 
     cache: NamedCache
     reader: ReaderNode
@@ -83,6 +94,8 @@ class Comparison:
     lacks: Gtid | None = None  # what the position must still contain, the last of it
     suspect: Callable[[], None] = lambda: None
     suspected: bool = False
+    told: AsTold | None = None
+    shown: list[Row] | None = None  # its rows
 
     @property
     def keys(self) -> Bound:
@@ -98,6 +111,8 @@ class Comparison:
 
     def held_rows(self) -> list[Row] | None:
         """The rows that the answer is made of. Requires: `untouched`."""
+        if self.told is not None:
+            return self.shown
         if not self.keys:
             return self.reader.finish([], self.binding.params)
         if self.together:
@@ -123,7 +138,7 @@ class Comparison:
     def held_in_steps(self) -> Steps[list[Row] | None]:
         """As `held_rows`. What it returns counts only if the comparison is `untouched` afterwards."""
         reader = self.reader
-        if not self.keys:
+        if not self.keys or self.told is not None:
             return self.held_rows()
         if self.together:
             return (yield from answered(reader, self.keys, reader.held_levels))
@@ -155,7 +170,8 @@ class Comparison:
 
     def compare_in_steps(self) -> Steps[Verdict | None]:
         """As `compare`. What it returns counts only if the comparison is `untouched` afterwards."""
-        columns, encode = self.cache.columns, self.reader.encoders[self.format_]
+        columns = self.cache.columns
+        encode = self.reader.encoders[self.format_] if self.told is None else shown
         try:
             verdict = yield from agreement(self.reader, self.keys, columns, encode, self.held, self.rows)
         except EvaluationError:
@@ -166,9 +182,11 @@ class Comparison:
                 verdict = Verdict.UNDECIDED  # a view: its own text, which is not looked at, may leave MySQL a choice
         return verdict
 
-    def judge(self, verdict: Verdict, body: bytes) -> Outcome:
-        """`body`: of what is held."""
-        if self.body is None:
+    def judge(self, verdict: Verdict, body: bytes | None) -> Outcome:
+        """`body`: of what is held; None: that is what was served."""
+        if body is None:
+            body = self.body
+        elif self.body is None:
             self.body = body
         self.served = body == self.body
         if not self.served or verdict is Verdict.DIFFERENT:
@@ -213,6 +231,7 @@ class Comparer:
         self._clock = clock
         self._numbers = count(1)
         self.suspicions = Suspicions(engine, submit, clock, self._numbers)
+        self.other: OtherSession | None = None  # None: no connection can have the variables of a session
         self._judging: set[asyncio.Task[None]] = set()
         self.join: Callable[[int], Join] = lambda format_: b"".join  # of a wire format
         # Is told what comparisons of large answers take of the loop, in microseconds.
@@ -220,14 +239,18 @@ class Comparer:
 
     def start(self, comparison: Comparison) -> None:
         self.running[comparison] = None
+        if comparison.told is not None:
+            self._ask_as(comparison, comparison.told)
+            return
         # Negative: the engine's own requests are numbered from 1. As if slow: a narrow bracket is resolved soon.
+        sql = as_asked(comparison.sql, comparison.reader.plan.tables)
         request = UpqueryRequest(
             -next(self._numbers),
             (),
             comparison.reader.tables,
             comparison.cache.database,
             slow=True,
-            checks=(Statement(comparison.sql),),  # its errors come with a bracket, too
+            checks=(Statement(sql),),  # its errors come with a bracket, too
             shards=self._engine.shards_of(comparison.reader, comparison.keys) or None,
         )
         deadline = comparison.asked_at + PATIENCE
@@ -237,19 +260,68 @@ class Comparer:
         if comparison not in self.running:
             return
         if isinstance(result, UpqueryFailed):
-            # What never ends in time must not be asked for all the time.
-            comparison.seconds = self._clock() - comparison.asked_at
-            self._end(comparison, Outcome.UNKNOWN)
+            self._on_failure(comparison)
+        else:
+            (own,) = result.checks
+            answer = own if isinstance(own, SourceError) else own.rows
+            self._on_told(comparison, result.bracket, result.seconds, answer)
+
+    def _ask_as(self, comparison: Comparison, told: AsTold) -> None:
+        """Asks under the variables of the session that was told."""
+        assert self.other is not None
+        tables, database = comparison.reader.tables, told.database or comparison.cache.database
+        question = Question(told.settings, told.text, told.execution, database, tables, PATIENCE)
+        self.other.ask(question, lambda answer: self._on_answer_as(comparison, told, answer))
+
+    def _on_answer_as(self, comparison: Comparison, told: AsTold, answer: Told | UpwellError) -> None:
+        if comparison not in self.running:
             return
-        bracket, (own,) = result.bracket, result.checks
-        comparison.bracket, comparison.seconds = bracket, result.seconds
+        if isinstance(answer, UpwellError):
+            self._on_failure(comparison)
+            return
+        own: list[Row] | SourceError | None
+        if isinstance(answer.rows, SourceError):
+            own = answer.rows
+        else:
+            own = self._shown(comparison, told, answer.columns, answer.rows)
+        if own is None:
+            comparison.seconds = answer.seconds
+            self._end(comparison, Outcome.UNKNOWN)
+        else:
+            self._on_told(comparison, answer.bracket, answer.seconds, own)
+
+    def _shown(
+        self, comparison: Comparison, told: AsTold, columns: Sequence[RawColumn], rows: Sequence[bytes]
+    ) -> list[Row] | None:
+        """MySQL's rows and the session's as they are compared; None where they differ, and cannot be read."""
+        planned, payloads = comparison.cache.columns, told.payloads
+        try:
+            if payloads != rows:
+                if len(told.body) > MOST_READ:
+                    return None
+                comparison.shown = told.rows(planned, told.columns, payloads)
+                return told.rows(planned, columns, rows)
+        except (ValueError, IndexError, struct.error):  # in a character set that is not known here
+            if not told.same_packets(rows):
+                return None
+        comparison.shown = [tuple([row] * len(planned)) for row in rows]
+        return list(comparison.shown)
+
+    def _on_failure(self, comparison: Comparison) -> None:
+        # What never ends in time must not be asked for all the time.
+        comparison.seconds = self._clock() - comparison.asked_at
+        self._end(comparison, Outcome.UNKNOWN)
+
+    def _on_told(self, comparison: Comparison, bracket: Bracket, seconds: float, own: list[Row] | SourceError) -> None:
+        """MySQL has answered."""
+        comparison.bracket, comparison.seconds = bracket, seconds
         if isinstance(own, SourceError):
             comparison.error = own
             if own.errno not in DATA_ERRORS:
                 self._end(comparison, Outcome.UNKNOWN)
                 return
         else:
-            comparison.rows = own.rows
+            comparison.rows = own
         followed = self._followed()
         if (followed and bracket.history != followed) or not comparison.position.issubset(bracket.lower):
             self._end(comparison, Outcome.UNKNOWN)  # it may be older than what is held, or of another history
@@ -304,7 +376,8 @@ class Comparer:
                 return
             outcome = comparison.take()
             if outcome is None and (verdict := comparison.compare()) is not None:
-                body = comparison.reader.encoders[comparison.format_](comparison.held)
+                encode = comparison.reader.encoders[comparison.format_]
+                body = encode(comparison.held) if comparison.told is None else None
                 outcome = comparison.judge(verdict, body)
         except Exception:  # the stream's own processing must not end with it
             log.exception("answers_not_compared", cache=comparison.cache.name, sql=comparison.sql)
@@ -328,7 +401,9 @@ class Comparer:
             elif verdict is not None:
                 await asyncio.sleep(0)
                 encode = comparison.reader.encoders[comparison.format_]
-                body = await encode_in_slices(encode, self.join(comparison.format_), comparison.held)
+                body = None
+                if comparison.told is None:
+                    body = await encode_in_slices(encode, self.join(comparison.format_), comparison.held)
                 outcome = comparison.judge(verdict, body)
                 comparison.at = str(self._engine.ring.position)
                 if outcome is not Outcome.DIFFERENT and not comparison.untouched:

@@ -19,7 +19,7 @@ from bulk.access_rows import AccessSettings
 from bulk.session import DEFAULT_MASTER
 from external_upquery.upstream import is_loopback, parse_upstream
 from proxy.api import BY_FILE, MadeBy
-from proxy.auto_cache import Policy
+from proxy.auto_policy import Policy
 from proxy.grpc_server import DEFAULT_MESSAGE_LIMIT
 from proxy.machine import default_memory_limit
 from proxy.mysql.reads import Transactions
@@ -29,16 +29,18 @@ from proxy.quantities import (
     parse_checks,
     parse_count,
     parse_fraction,
-    parse_kept,
     parse_large_count,
     parse_listen,
     parse_log_level,
+    parse_memory,
     parse_memory_limit,
+    parse_message_size,
+    parse_name,
     parse_names,
     parse_packet_size,
+    parse_patience,
     parse_seconds,
     parse_share,
-    parse_size,
     parse_spark_master,
     parse_switch,
     parse_text,
@@ -80,9 +82,8 @@ class Listen:
 
 @dataclass(frozen=True, slots=True)
 class MysqlSettings:
-    """Of MySQL's protocol. `tls`: off, on, required; `certificate` and `key`: paths, "" for one made at
-    start; `idle` 0: as long as MySQL allows; `kept`: connections to MySQL that wait for another client;
-    `largest_packet`: bytes of one command; `clock_tolerance`: whole seconds."""
+    """Of MySQL's protocol. `tls`: off, on, required; `certificate` and `key`: paths, "" for one made at start;
+    `idle` 0: as long as MySQL allows; `largest_packet`: bytes of one command; `clock_tolerance`: whole seconds."""
 
     listen: Listen = Listen("127.0.0.1", 3307)
     tls: str = "on"
@@ -94,7 +95,6 @@ class MysqlSettings:
     connections: int = 10_000
     connections_given: bool = True  # not: fewer will do, where open files suffice for fewer
     idle: float = 0.0
-    kept: int = 0
     largest_packet: int = 1 << 30
     clock_tolerance: int = 0
 
@@ -115,6 +115,7 @@ class Config:
     upquery_timeout: float
     state_dir: Path
     usual_state_dir: Path | None = None  # of the user, whatever `state_dir` is
+    name: str = ""  # of the source in `state_dir`
     mysql: MysqlSettings = MysqlSettings()
     exact_fills: bool = True
     warm_up: bool = True
@@ -125,6 +126,7 @@ class Config:
     grpc_certificate: bytes | None = None
     grpc_key: bytes | None = field(default=None, repr=False)
     grpc_token: str | None = field(default=None, repr=False)
+    grpc_token_file: str | None = None  # where it was read
     grpc_insecure: bool = False
     grpc_query: bool = True
     max_message_size: int = DEFAULT_MESSAGE_LIMIT
@@ -180,32 +182,30 @@ SETTINGS: tuple[Setting, ...] = (
     Setting("clock-tolerance", parse_whole_seconds, "0s", "TIME", "NOW() may be so far behind; 0s: not at all"),
     Setting("mysql-connections", parse_large_count, None, "N", "clients at a time; default: 10000, if files suffice"),
     Setting("mysql-idle-timeout", parse_seconds, "0s", "TIME", "ends silent sessions; 0s: as MySQL does"),
-    Setting("mysql-kept-connections", parse_kept, "off", "N|off", "to MySQL, that wait seconds for another client"),
     Setting("mysql-max-packet", parse_packet_size, "1GiB", "SIZE", "the largest command that is forwarded"),
     Setting("grpc-listen", parse_listen, "127.0.0.1:50051", "HOST:PORT", "where gRPC listens"),
     Setting("http-listen", parse_listen, "127.0.0.1:8080", "HOST:PORT", "where /metrics, /healthz and /readyz are"),
-    Setting(
-        "memory-limit", parse_memory_limit, None, "SIZE", "for what is held; default: a quarter of the machine's memory"
-    ),
+    Setting("memory-limit", parse_memory, None, "SIZE", "for what is held; default: a quarter of the machine's memory"),
     Setting("max-staleness", parse_seconds, "30s", "TIME", "how long hits are served while MySQL cannot be reached"),
     Setting("upquery-connections", parse_count, "8", "N", "connections to MySQL for misses and passed reads"),
-    Setting("upquery-timeout", parse_seconds, "30s", "TIME", "the longest that MySQL may take for one of them"),
+    Setting("upquery-timeout", parse_patience, "30s", "TIME", "the longest that MySQL may take for one of them"),
     Setting("ahead-fills", parse_switch, "on", "on|off", "hold answers that the stream has still to catch up with"),
     Setting("exact-fills", parse_auto, "auto", "auto|off", "locks what hot keys are filled from, for milliseconds"),
     Setting("warm-up", parse_switch, "on", "on|off", "fill at the start the keys that were held before"),
     Setting("access-log", parse_text, None, "DIR", "keep a sample of the reads there, for `upwell rank`"),
     Setting("access-log-sample", parse_fraction, "0.01", "PART", "of the reads, that are logged"),
     Setting("access-log-limit", parse_memory_limit, "1GiB", "SIZE", "of that folder; the oldest files go first"),
-    Setting("access-log-rotate", parse_seconds, "5m", "TIME", "after which a file is complete, and can be read"),
+    Setting("access-log-rotate", parse_patience, "5m", "TIME", "after which a file is complete, and can be read"),
     Setting("spark-master", parse_spark_master, DEFAULT_MASTER, "URL", "of Spark, for large fills; off: none"),
     Setting("spark-min-rows", parse_large_count, str(SPARK_MIN_ROWS), "N", "rows from which on fills are Spark's"),
-    Setting("state-dir", parse_text, None, "DIR", "where caches made at run time are kept"),
+    Setting("state-dir", parse_text, None, "DIR", "where caches made at run time are kept; of one proxy"),
+    Setting("name", parse_name, None, "NAME", "of the source in --state-dir; default: the server's UUID"),
     Setting("grpc-tls-cert", parse_text, None, "FILE", "certificate chain of the gRPC listener, PEM"),
     Setting("grpc-tls-key", parse_text, None, "FILE", "its private key, PEM"),
     Setting("grpc-token-file", parse_text, None, "FILE", "the token that callers must send; default: made at start"),
     Setting("grpc-insecure", parse_bool, "false", "", "let everybody who can reach the gRPC listener call it"),
     Setting("grpc-query", parse_switch, "on", "on|off", "off: callers of gRPC read caches by name, and send no SQL"),
-    Setting("max-message-size", parse_size, "16MiB", "SIZE", "of one gRPC request and of one answer"),
+    Setting("max-message-size", parse_message_size, "16MiB", "SIZE", "of one gRPC request and of one answer"),
     Setting("shutdown-delay", parse_seconds, "0s", "TIME", "/readyz says 503 so long before the listeners close"),
     Setting("log-level", parse_log_level, "info", "LEVEL", "debug, info, warning or error"),
     Setting("log-json", parse_bool, "false", "", "log lines as JSON"),
@@ -213,8 +213,8 @@ SETTINGS: tuple[Setting, ...] = (
     Setting("verify-new-caches", parse_checks, "32", "N|off", "compare a cache's first N answers with MySQL's own"),
     Setting("admin-users", parse_names, None, "NAMES", "who may drop caches and see all queries; default: upstream's"),
     Setting("auto-cache", parse_switch, "off", "on|off", "cache what MySQL is busy with, drop what does not pay"),
-    Setting("auto-cache-reads", parse_count, "20", "N", "reads of one shape in a minute for which it is cached"),
-    Setting("auto-cache-time", parse_seconds, "5ms", "TIME", "MySQL's time for them together, at least"),
+    Setting("auto-cache-reads", parse_count, "3", "N", "reads of one shape in ten minutes for which it is cached"),
+    Setting("auto-cache-time", parse_seconds, "5ms", "TIME", "or MySQL's time for two of them or more, together"),
     Setting("auto-cache-memory", parse_fraction, "0.5", "PART", "of --memory-limit for all automatic caches"),
     Setting("max-caches", parse_large_count, "5000", "N", "caches in all"),
     Setting("max-caches-per-account", parse_large_count, "100", "N", "those of one account that is no administrator"),
@@ -244,6 +244,7 @@ def load_config(options: Mapping[str, str | None], environment: Mapping[str, str
         upquery_timeout=value("upquery-timeout"),
         state_dir=Path(state).expanduser() if state else usual_state,
         usual_state_dir=usual_state,
+        name=value("name") or "",
         mysql=_mysql(layers, value),
         exact_fills=value("exact-fills"),
         warm_up=value("warm-up"),
@@ -254,6 +255,7 @@ def load_config(options: Mapping[str, str | None], environment: Mapping[str, str
         grpc_certificate=certificate,
         grpc_key=key,
         grpc_token=token,
+        grpc_token_file=_text(layers, "grpc-token-file"),
         grpc_insecure=insecure,
         grpc_query=value("grpc-query"),
         max_message_size=value("max-message-size"),
@@ -280,8 +282,8 @@ def _access_log(value: Callable[[str], Any]) -> AccessSettings | None:
 def _automatic(value: Callable[[str], Any], memory_limit: int) -> Policy | None:
     policy = Policy(
         memory=int(value("auto-cache-memory") * memory_limit),
-        least_reads=value("auto-cache-reads"),
-        least_busy_ms=value("auto-cache-time") * 1000,
+        few_reads=value("auto-cache-reads"),
+        busy_ms=value("auto-cache-time") * 1000,
     )
     return policy if value("auto-cache") else None
 
@@ -371,7 +373,6 @@ def _mysql(layers: Sequence[_Layer], value: Callable[[str], Any]) -> MysqlSettin
         connections=value("mysql-connections") or 10_000,
         connections_given=value("mysql-connections") is not None,
         idle=value("mysql-idle-timeout"),
-        kept=value("mysql-kept-connections"),
         largest_packet=value("mysql-max-packet"),
         clock_tolerance=value("clock-tolerance"),
     )

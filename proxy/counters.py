@@ -27,6 +27,7 @@ SAMPLE: dict[str, str] = {
 }
 
 TRUST: dict[str, str] = {
+    "sample_as_session": "Of these: compared under the variables of the session that was given the hit",
     "trust_agrees": "Answers of new caches that were MySQL's own",
     "trust_differs": "Answers that were not: a fault, logged with all that reproduces it; no client got them",
     "trust_unknown": "Answers that could not be compared, mostly because the key was written meanwhile",
@@ -54,22 +55,22 @@ PROXY: dict[str, str] = {
 
 SESSIONS: dict[str, str] = {
     "mysql_logins": "Clients that have logged in over MySQL's protocol",
-    "mysql_logins_on_kept": "Of these, on a connection to MySQL that another client had left",
     "mysql_logins_failed": "Clients that have not: refused by MySQL, gone, or too slow",
     "mysql_passed": "Statements of theirs that MySQL has answered in the client's own session",
     "mysql_rights_asked": "Times that MySQL was asked whether an account may run a cache's query",
     "columns_not_announced": "Cached reads left to MySQL, which announces their columns as no hit can be",
-    "unlogged_writes": "Statements that may have written with sql_log_bin=0: everything held was forgotten",
+    "unlogged_writes": "Statements that may have written what is in no binlog: everything held was forgotten",
     "session_write_waits": "Reads that waited for their session's own writes",
     "session_shown_asked": "Reads before which MySQL was asked what its answers to cached reads may have shown",
     "session_questions": "What sessions asked about themselves that was answered here: SELECT @@sql_mode, FOUND_ROWS()",
     "empty_transactions": "COMMIT and ROLLBACK answered here, as nothing of the transaction had reached MySQL",
-    "mixed_snapshots": "Transactions that MySQL went on to answer when what hits had shown them had changed",
+    "mixed_snapshots": "REPEATABLE READ transactions that may have seen two states: MySQL opened its snapshot when what"
+    " hits had shown had changed, or may have",
 }
 
 GAUGES: dict[str, str] = {
     "source_waiting": "Requests that wait for a connection to the source",
-    "source_held_back": "Of those: their shard has its part of the connections",
+    "source_held_back": "Of those: their table or shard has its part of the connections",
     "ring_transactions": "Transactions in the ring, by which answers are brought forward to the position",
     "subscriptions": "Subscriptions now",
     "mysql_sessions": "Sessions over MySQL's protocol now",

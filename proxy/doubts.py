@@ -5,11 +5,7 @@ A doubt holds until its cache is dropped or another version of Upwell runs: the 
 
 from __future__ import annotations
 
-import hashlib
 import json
-import threading
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -17,7 +13,8 @@ import structlog
 
 import upwell
 from planner.plan import Caution, Mode
-from proxy.state import write_whole
+from proxy.state_folder import digest_of
+from proxy.written_behind import WrittenBehind
 
 log = structlog.get_logger("upwell.trust")
 
@@ -29,12 +26,15 @@ MOST = 1000  # doubts that are kept, the newest
 
 @dataclass(frozen=True, slots=True)
 class Doubt:
+    """`every_need`: what a session with variables of its own was told has differed, so each variable counts."""
+
     name: str
     sql: str  # in its one spelling, as `QueryPlan.sql`
     database: str
     level: int  # a `Caution`, or CLOSED
     reason: str
     version: str = upwell.__version__
+    every_need: bool = False
 
     @property
     def told(self) -> str:
@@ -59,21 +59,16 @@ def next_level(mode: Mode, before: Doubt | None) -> int:
 class Doubts:
     """The doubts about caches of one source, by query and database.
 
-    A doubt counts at once; the disk may take its time, and a thread waits for it. What a crash loses in between costs
-    no wrong answer: after it, each cache is checked anew before it is trusted.
+    A doubt counts at once; the disk may take its time (`WrittenBehind`). What a crash loses in between costs no wrong
+    answer: after it, each cache is checked anew before it is trusted.
 
-    Invariants:
-    1. After `load` and `written`, the file holds exactly the doubts in memory, where it can be written.
-    2. One thread writes, and of several changes the last one: an older state never replaces a newer one.
+    Invariants: 1. After `load` and `written`, the file holds exactly the doubts in memory, where it can be written.
     """
 
     def __init__(self, folder: Path, source: str) -> None:
-        digest = hashlib.sha256(source.encode()).hexdigest()[:16]
-        self.path = folder / f"doubts-{digest}.json"
+        self.path = folder / f"doubts-{digest_of(source)}.json"
         self._doubts: dict[tuple[str, str], Doubt] = {}
-        self._writer = ThreadPoolExecutor(1, "upwell-doubts")  # its work is done before the process ends
-        self._lock = threading.Lock()  # of `_unwritten`
-        self._unwritten: tuple[Doubt, ...] | None = None
+        self._file = WrittenBehind(self.path)
 
     def load(self) -> None:
         """Reads the file. One that cannot be read does not keep the proxy from starting: trust is earned anew."""
@@ -114,29 +109,11 @@ class Doubts:
 
     def written(self) -> None:
         """Waits until the file holds what is in memory. Not for the event loop."""
-        with suppress(RuntimeError):  # closed: all is written
-            self._writer.submit(self._write_last).result()
+        self._file.written()
 
     def close(self) -> None:
-        """As `written`, and ends the thread; what is changed later is written at once."""
-        self._writer.shutdown()
-        self._write_last()
+        """As `written`; what is changed later is written at once."""
+        self._file.close()
 
     def _write(self) -> None:
-        with self._lock:
-            self._unwritten = tuple(self._doubts.values())
-        try:
-            self._writer.submit(self._write_last)
-        except RuntimeError:  # closed
-            self._write_last()
-
-    def _write_last(self) -> None:
-        """In the writer's thread, while there is one."""
-        with self._lock:
-            doubts, self._unwritten = self._unwritten, None
-        if doubts is None:
-            return
-        try:
-            write_whole(self.path, {"version": VERSION, "doubts": [asdict(doubt) for doubt in doubts]})
-        except OSError as error:
-            log.error("doubts_not_written", file=str(self.path), why=error.strerror)
+        self._file.put({"version": VERSION, "doubts": [asdict(doubt) for doubt in self._doubts.values()]})

@@ -14,6 +14,7 @@ Invariants:
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 from dataflow.reader import MOST_ENCODED, ReaderNode
 from proxy.api import Encoder, EncoderFor
@@ -66,10 +67,20 @@ class Encoding:
         # By format: what rows are encoded by, and the columns, where an answer to a client has told them.
         self._learned: dict[int, tuple[object, Columns]] = {}
         self._told = False  # MySQL has answered a client's text
-        self._made_for = [columns] * len(formats)  # by format, what the encoder is for
-        reader.encoders = [self._encoder(number, columns) for number in range(len(formats))]
-        reader.encoded = {number: set() for number in range(len(formats))}
+        self._planned = columns
+        self._made_for: list[Columns] = []  # by format, what the encoder is for
+        reader.encoders, reader.encoded = [], {}
+        self.provide(len(formats) - 1)
         reader.on_columns = self.on_filled
+
+    def provide(self, format_: int) -> None:
+        """Makes places for the formats up to this one: some have come later than the cache."""
+        reader = self._reader
+        for number in range(len(self._made_for), format_ + 1):
+            self._made_for.append(self.columns)
+            reader.encoders.append(self._encoder(number, self.columns))
+            reader.encoded[number] = set()
+        reader.listed += [{} for _ in range(len(reader.listed), format_ + 1)]
 
     def learn(self, format_: int, columns: Columns, forms: object) -> str:
         """MySQL has announced these columns to a client, which are encoded by `forms`. Why rows cannot be, "" if they
@@ -94,7 +105,7 @@ class Encoding:
             return
         self.held = held
         self.columns = self._own(columns)
-        for format_ in range(len(self._formats)):
+        for format_ in range(len(self._made_for)):
             if format_ not in self._learned:
                 self._encode_as(format_, columns)
             elif _carried_of(self._learned[format_][1]) != held:
@@ -109,7 +120,7 @@ class Encoding:
         if self.held is not None and _carried_of(found) != self.held:
             return
         self._told = True
-        unlearned = [format_ for format_ in range(len(self._formats)) if format_ not in self._learned]
+        unlearned = [format_ for format_ in range(len(self._made_for)) if format_ not in self._learned]
         encoded = self._reader.encoded
         if found == self.columns or any(len(encoded[format_]) > MOST_ENCODED for format_ in unlearned):
             return
@@ -122,6 +133,15 @@ class Encoding:
         return tuple(
             ours if ours.type.is_string and theirs.type.is_string else theirs
             for ours, theirs in zip(self.columns, columns, strict=True)
+        )
+
+    def _with_instants(self, columns: Columns) -> Columns:
+        """What is an instant was planned, whether MySQL announces it as a TIMESTAMP or a DATETIME."""
+        return tuple(
+            replace(column, type=replace(column.type, name=planned.type.name))
+            if column.type.name != planned.type.name and column.type.is_moment and planned.type.is_moment
+            else column
+            for column, planned in zip(columns, self._planned, strict=False)
         )
 
     def _encode_as(self, format_: int, columns: Columns) -> None:
@@ -145,7 +165,7 @@ class Encoding:
 
         def first(rows: Sequence[Row]) -> bytes:
             try:
-                made = self._formats[format_](columns)
+                made = self._formats[format_](self._with_instants(columns))
             except InvariantViolated:  # a type that has no form
                 made = _refuse
             if self._reader.encoders[format_] is first:

@@ -1,11 +1,15 @@
-"""Whether hits may be served while the source cannot be reached, or cannot be followed."""
+"""Whether hits may be served: not while the source cannot be reached or followed, nor where the process did not run for
+a while, until it has read what its stream has brought meanwhile."""
 
 from __future__ import annotations
 
 from time import monotonic
 
+from proxy.pump import CATCHING_UP
 from proxy.router import Router
 from vstream.source import ChangeSource
+
+CURRENT = 1.0  # seconds by which the position may be behind the source
 
 
 class Gate:
@@ -17,6 +21,22 @@ class Gate:
         self._stream = stream
         self._max_staleness = max_staleness
         self._last_contact = monotonic()
+        self._frozen: int | None = None  # how often the stream had been read to its end, when the process ran again
+
+    def frozen(self) -> None:
+        """The process did not run for a while: what is held is as old."""
+        self._frozen = self._stream.drained
+        if not self._router.closed:
+            self._router.closed = CATCHING_UP
+
+    def look(self) -> None:
+        """To be called often: whether the stream has been read since. Costs nothing where the process has run."""
+        if self._frozen is None or not self._stream.connected:
+            return
+        if self._stream.drained != self._frozen and self._stream.lag() < CURRENT:
+            self._frozen = None
+            if self._router.closed is CATCHING_UP:
+                self._router.closed = ""
 
     def tick(self) -> None:
         now = monotonic()
@@ -29,4 +49,4 @@ class Gate:
             limit = f"more than --max-staleness {self._max_staleness:.0f} s"
             self._router.close(f"the source has not been reached for {away:.0f} s, {limit}")
         else:
-            self._router.closed = ""
+            self._router.closed = "" if self._frozen is None else CATCHING_UP

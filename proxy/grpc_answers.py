@@ -67,6 +67,8 @@ def cache_message(info: CacheInfo) -> pb.Cache:
         bytes=info.bytes,
         hits=info.hits,
         misses=info.misses,
+        passed=info.passed,
+        passed_reason=info.passed_why,
         hit_p50_us=info.hit_p50_us,
         miss_p50_us=info.miss_p50_us,
     )

@@ -66,14 +66,15 @@ class GrpcListener:
         self._system = system
         self._options = options
         self._server = grpc.aio.server(options=channel_options(options.message_limit))
-        service = UpwellService(system, options.message_limit, options.token, own_sql=options.own_sql)
-        self._server.add_generic_rpc_handlers((service.handlers(),))
+        self._service = UpwellService(system, options.message_limit, options.token, own_sql=options.own_sql)
+        self._server.add_generic_rpc_handlers((self._service.handlers(),))
         self._health = health.aio.HealthServicer()  # type: ignore[attr-defined]  # the stubs lack the module
         health_pb2_grpc.add_HealthServicer_to_server(self._health, self._server)
         names = (SERVICE, health.SERVICE_NAME, reflection.SERVICE_NAME)
         reflection.enable_server_reflection(names, self._server)
         self._watching: asyncio.Task[None] | None = None
         self._token_files: list[Path] = []
+        self._presented: grpc.ServerCertificateConfiguration | None = None  # read for each handshake
 
     async def start(self) -> int:
         """Listens; the port. Raises ConfigError where it cannot."""
@@ -82,7 +83,8 @@ class GrpcListener:
         address = f"{host}:{options.port}"
         try:
             if options.certificate is not None and options.key is not None:
-                credentials = grpc.ssl_server_credentials([(options.key, options.certificate)])
+                first = self.present(options.certificate, options.key)
+                credentials = grpc.dynamic_ssl_server_credentials(first, lambda: self._presented or first, False)
                 port = self._server.add_secure_port(address, credentials)
             else:
                 port = self._server.add_insecure_port(address)
@@ -95,6 +97,11 @@ class GrpcListener:
         await self._server.start()
         self._watching = asyncio.create_task(self._watch_health())
         return port
+
+    def present(self, certificate: bytes, key: bytes) -> grpc.ServerCertificateConfiguration:
+        """Whoever connects from now on is shown this certificate. Requires: both fit (`checked_pem`)."""
+        self._presented = presented = grpc.ssl_server_certificate_configuration([(key, certificate)])
+        return presented
 
     async def stop(self, grace: float) -> None:
         """Takes no new calls, lets running ones finish for `grace` seconds, then ends them."""
@@ -116,6 +123,8 @@ class GrpcListener:
                 self._token_files.append(path)
             except OSError as error:
                 why = why or f"{str(path)!r} cannot be written: {error.strerror}"
+        if self._token_files:  # only a listener on loopback has such
+            self._service.token_is_in = f"{self._token_files[0]}, which the proxy's user can read"
         if why and not self._token_files:
             log.warning("grpc_token_file", why=f"{why}; nobody can call gRPC: give --grpc-token-file or --state-dir")
 

@@ -69,10 +69,7 @@ STREAM_MISSES = 1_000
 SLOW_SUBSCRIBER_SECONDS = 10.0
 """A subscriber that does not take one event in this time is cut off."""
 
-WHO_MAY_CALL = (
-    "clients that run on its machine as its own user find the token by themselves, all others send that of"
-    " --grpc-token-file (`authorization: Bearer TOKEN` in the metadata)"
-)
+CARRIED = "a call carries it as `authorization: Bearer TOKEN` in its metadata"
 
 Context = grpc.aio.ServicerContext[Any, Any]
 Result = TypeVar("Result")
@@ -102,6 +99,7 @@ class UpwellService:
         self._own_sql = own_sql
         self._limit = message_limit
         self._authorization = None if token is None else f"Bearer {token}"
+        self.token_is_in = "the file of the proxy's --grpc-token-file"  # for who calls without it
         self._open = OpenCaches(system)
         self._keys = KeyMemo()
         self._known: dict[bytes, tuple[OpenCache, Parameters, int]] = {}  # requests that were hits; columns_id
@@ -381,8 +379,8 @@ class UpwellService:
                 given = value if isinstance(value, bytes) else value.encode()
                 if hmac.compare_digest(given, str(self._authorization).encode()):
                     return
-                raise Unauthenticated(f"the token is not this proxy's: {WHO_MAY_CALL}")
-        raise Unauthenticated(f"no credentials: {WHO_MAY_CALL}")
+                raise Unauthenticated(f"the token is not this proxy's, which is in {self.token_is_in}; {CARRIED}")
+        raise Unauthenticated(f"no token: it is in {self.token_is_in}; {CARRIED}")
 
 
 async def abort(context: Context, error: Exception) -> NoReturn:

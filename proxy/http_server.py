@@ -221,13 +221,14 @@ class HttpListener:
             "/readyz    200 while callers can be served",
             "",
             f"{len(caches)} caches; {status.memory_bytes} of {status.memory_limit} bytes held; hits {status.hits},"
-            f" misses {status.misses}, passed {status.passed}",
+            f" misses {status.misses}, passed {status.passed}, hit rate {status.hit_rate:.1%}",
         ]
         may_read = self._may_read(request)
         async for info in in_slices(caches):
             lines += [
                 "",
-                f"{info.name}  {info.mode}, {info.state}  keys {info.keys}  hits {info.hits}  misses {info.misses}",
+                f"{info.name}  {info.mode}, {info.state}  keys {info.keys}  hits {info.hits}  misses {info.misses}"
+                f"  passed {info.passed}{f' ({info.passed_reason})' if info.passed_reason else ''}",
             ]
             if may_read:
                 lines += ["    " + line for line in info.sql.splitlines()]

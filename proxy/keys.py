@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Sequence, Set
+from contextlib import suppress
 from dataclasses import dataclass
 from decimal import Decimal
 from itertools import product
+from operator import itemgetter
 from typing import Any
 
 from dataflow.derivation import Params
@@ -14,11 +16,14 @@ from planner.as_sent import as_in_key, key_of
 from planner.plan import AnswerArrangement, Parameter, QueryPlan
 from proxy.api import ParameterValue
 from sqltypes.comparison import EXACT_DOUBLE, SAFE_DIGITS
-from sqltypes.errors import BadParameters, ComparedElsewhere
+from sqltypes.errors import BadParameters, ComparedElsewhere, UpwellError
 from sqltypes.expression import Key, ParamRef, Value
+from sqltypes.ordering import order_key
 from sqltypes.parameters import convert_operand
+from sqltypes.plainly_spelled import is_plain
 from sqltypes.schema import SqlType
 from sqltypes.values import convert_parameter
+from sqltypes.zone import Zone
 
 MOST_KEYS = 1000
 """Of one read that are looked at one by one: about 3 ms."""
@@ -52,7 +57,9 @@ class KeyBinder:
         self._parameters = plan.parameters
         self._key_of = reader.key_of
         self._evict = isinstance(plan.reader.root, AnswerArrangement)
-        self._lists = tuple(part.parameter for part in plan.key if part.list and not self._evict)
+        self._in_order = in_reading_order(plan)
+        lists = tuple(part.parameter for part in plan.key if part.list and not self._evict)
+        self._lists = (*self._in_order, *(index for index in lists if index not in self._in_order))
         roots = {plan.key[at].parameter for at in plan.reader.root_key if not plan.key[at].null_safe}
         self._not_null = frozenset() if self._evict else frozenset(roots)
         limit = plan.reader.limit
@@ -66,6 +73,10 @@ class KeyBinder:
         self._times = [at for at, param in enumerate(plan.parameters) if self._evict and param.type.name == "time"]
         keyed = [part.parameter for part in plan.key]
         self._places = tuple((keyed.index(index), index) for index in self._lists)
+        # Keys are made in the order of reading, the first list's part first; None: that is the order of their parts.
+        places = [at for at, _ in self._places]
+        made = [*places, *(at for at in range(len(keyed)) if at not in places)]
+        self._made = tuple(made) if places != sorted(places) else None
         is_product = (
             len(plan.key) > 1
             and bool(self._lists)
@@ -75,6 +86,7 @@ class KeyBinder:
         self.quick_keys = self._list_keys if is_list else self._product_keys if is_product else None
         """From a read's parameters to its distinct keys, where an IN-list is the only one, or lists of whole numbers
         stand beside others; None where `bind` has to look. Raises as `bind`."""
+        self._falls = any(order.falling for order in self._in_order.values())  # of one list
         self._whole_numbers = is_list and _whole(plan.parameters[0].type) and plan.reader.root_key == (0,)
         self.stored_int = self._whole_numbers or (
             len(plan.parameters) == 1
@@ -85,6 +97,7 @@ class KeyBinder:
         )
         """Whether a whole number of the key's column is the key, and the only parameter."""
         self._keys_of_values: dict[Value, Key] = {}
+        self._places_of_keys: dict[Key, Any] = {}  # in the order of reading
         only = plan.parameters[0] if len(plan.parameters) == 1 and len(plan.key) == 1 else None
         # The key of one integer is the integer: a hit then needs no conversion at all.
         self.plain_int = (
@@ -127,7 +140,9 @@ class KeyBinder:
             return None
         kinds = set(map(type, values))
         if self._whole_numbers and kinds == _INT:
-            return values if len(set(values)) == len(values) else list(dict.fromkeys(values))
+            if len(set(values)) == len(values):
+                return sorted(values, reverse=self._falls) if self._in_order else values  # most are in order already
+            return sorted(set(values), reverse=self._falls) if self._in_order else list(dict.fromkeys(values))
         if kinds != _INT and kinds != _STR:
             return None
         known = self._keys_of_values
@@ -135,13 +150,22 @@ class KeyBinder:
         if not all(key is not None for key in keys):
             if len(values) > MOST_KEYS or len(known) > MOST_KEYS * 10:
                 known.clear()
+                self._places_of_keys.clear()
                 return None
             for at, value in enumerate(values):
                 if keys[at] is None:
                     bound = self.bind(((value,),)).keys
                     if len(bound) != 1:
                         return None
-                    keys[at] = known[value] = bound[0][0]
+                    key, params = bound[0]
+                    keys[at] = known[value] = key
+                    for order in self._in_order.values():
+                        with suppress(UpwellError):
+                            self._places_of_keys[key] = order.place(params[0])
+        if self._in_order:
+            places = self._places_of_keys
+            with suppress(KeyError):  # of one the place is not known
+                return sorted(set(keys), key=places.__getitem__)
         return list(dict.fromkeys(keys))
 
     def _product_keys(self, parameters: Sequence[ParameterValue]) -> Sequence[Key] | None:
@@ -154,7 +178,12 @@ class KeyBinder:
             if not isinstance(items, tuple) or set(map(type, items)) != _INT:
                 return None
             values[index] = items[0]
-            lists.append((at, items if len(set(items)) == len(items) else tuple(dict.fromkeys(items))))
+            distinct = set(items)
+            if index in self._in_order:
+                items = tuple(sorted(distinct, reverse=self._in_order[index].falling))
+            elif len(distinct) < len(items):
+                items = tuple(dict.fromkeys(items))
+            lists.append((at, items))
         for parameter in self._parameters:
             if not parameter.list:
                 values[parameter.index] = self._convert(parameter, parameters[parameter.index])
@@ -164,11 +193,24 @@ class KeyBinder:
         parts: list[tuple[Any, ...]] = [(part,) for part in key]
         for at, items in lists:
             parts[at] = items
-        return list(product(*parts))
+        if self._made is None:
+            return list(product(*parts))
+        made = product(*map(parts.__getitem__, self._made))
+        return list(map(itemgetter(*map(self._made.index, range(len(parts)))), made))
 
     def are_keys(self, values: ParameterValue) -> bool:
         """Whether these are the values of a list, and the keys too."""
         return self._whole_numbers and isinstance(values, tuple) and set(map(type, values)) == _INT
+
+    def _sorted(self, parameter: Parameter, values: tuple[Value, ...]) -> tuple[Value, ...]:
+        """Distinct values of a list in the order in which MySQL reads their rows, where that is known."""
+        order = self._in_order.get(parameter.index)
+        if order is None:
+            return values
+        try:
+            return tuple(sorted(values, key=order.place))
+        except (UpwellError, TypeError):  # a string whose place is not known; a mixture of types
+            return values
 
     def too_many(self, parameters: Sequence[ParameterValue]) -> str:
         """Why so many keys are asked for that looking at each would hold others up; "" if they are not."""
@@ -200,15 +242,19 @@ class KeyBinder:
                 keys.setdefault(self._key_of(candidate), candidate)
         return Binding(list(keys.items()), params)
 
-    def _value(self, value: ParameterValue, type_: SqlType) -> Value:
-        return held_value(value, type_) if self._evict else convert_parameter(value, type_)
+    def _value(self, value: ParameterValue, parameter: Parameter) -> Value:
+        if not self._evict:
+            return convert_parameter(value, parameter.type)
+        if parameter.plain and isinstance(value, str) and not is_plain(value, parameter.type.collation):
+            raise ComparedElsewhere(SPELLED)
+        return held_value(value, parameter.type)
 
     def _convert_one(self, parameter: Parameter, value: Value) -> Value:
         if parameter.type.name == "literal":
             return key_of(value, parameter.sent)
         if parameter.operand:
             return convert_operand(value, parameter.type)
-        found = self._value(value, parameter.type)
+        found = self._value(value, parameter)
         if parameter.index in self._real and found == 0:
             raise ComparedElsewhere(ZERO)
         return found
@@ -228,13 +274,16 @@ class KeyBinder:
         if parameter.type.name == "literal":
             return tuple(key_of(item, parameter.sent) for item in value)
         if set(map(type, value)) == _INT and _whole(parameter.type):
-            return _still_a_list(sorted(set(value)), value) if self._evict else tuple(dict.fromkeys(value))
-        converted = dict.fromkeys(self._value(item, parameter.type) for item in value)
+            if self._evict:
+                return _still_a_list(sorted(set(value)), value)
+            order = self._in_order.get(parameter.index)
+            return tuple(sorted(set(value), reverse=order.falling) if order is not None else dict.fromkeys(value))
+        converted = dict.fromkeys(self._value(item, parameter) for item in value)
         _require_alike(name, value, converted, parameter.type)
         if parameter.index in self._real and 0 in converted:
             raise ComparedElsewhere(ZERO)
         if not self._evict:
-            return tuple(converted)
+            return self._sorted(parameter, tuple(converted))
         # One spelling for equal lists: the order of an IN-list changes no answer.
         ordered = sorted(
             converted, key=lambda item: (item is None, type(item).__name__, item if item is not None else 0)
@@ -251,13 +300,49 @@ def held_value(value: ParameterValue, type_: SqlType) -> Value:
     return found
 
 
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """How MySQL reads by the values of a list. `place`: what they are sorted by; `falling`: numbers descend."""
+
+    place: Callable[[Value], Any]
+    falling: bool
+
+
+def in_reading_order(plan: QueryPlan) -> dict[int, Reading]:
+    """The parameters that are lists by whose values MySQL reads the rows, the first one first."""
+    return {
+        plan.key[at].parameter: Reading(order_key(plan.key[at].type, True, falling) or as_it_is, falling)
+        for at, falling in plan.reader.lists
+    }
+
+
+def as_it_is(value: Value) -> Value:
+    return value
+
+
 _INT, _STR = {int}, {str}
+SPELLED = "vtgate goes by the spelling, and the value has capitals, letters beyond ASCII, or a space at its end"
 ZERO = "0 is looked up among DOUBLEs: from behind MySQL does not find all of 0 and -0"
 
 
 def _reals(plan: QueryPlan) -> frozenset[int]:
     """The parameters by which rows are found in FLOAT and DOUBLE columns."""
     return frozenset(part.parameter for part in plan.key if part.type.is_approximate)
+
+
+def instant_of(value: Value, type_: SqlType, clocks: Zone) -> Value:
+    """A value that is compared with instants, as the clocks of a session say it, in UTC. Raises ComparedElsewhere,
+    BadParameters."""
+    said = convert_parameter(value, type_)
+    if not isinstance(said, str):
+        return value
+    try:
+        instant = clocks.instant(said)
+    except ValueError:
+        instant = None
+    if instant is None:
+        raise ComparedElsewhere(f"{said}, which the clocks of {clocks.name} say twice, never, or not at once")
+    return instant
 
 
 def keys_in(parameters: Sequence[ParameterValue]) -> int:

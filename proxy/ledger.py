@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Hashable
 
 FULL = 4  # what a key's first check earns; one of a key that was seen before, or of no rows, earns 1
-RARER = 1.25  # the factor from one pause between checks to the next
+RARER, RARER_KNOWN = 1.25, 2.0  # the factor from one pause between checks to the next; where others are proven, too
 SELDOM = 10_000  # answers to one check: the always-on sample's share
 TIRED = 8  # checks in vain, one after the other, after which some answers go unchecked
 LONGEST_REST = 64  # answers
@@ -23,7 +23,9 @@ class Ledger:
     2. While trust is not earned, and checks are not in vain, each answer is due.
     """
 
-    def __init__(self, wanted: int) -> None:
+    def __init__(self, wanted: int, rarer: float = RARER) -> None:
+        """`rarer`: the factor from one pause between checks to the next."""
+        self._rarer = rarer
         self.agreed = 0
         self.ended = 0  # checks that agreed, or were counted as in vain
         self._wanted = wanted
@@ -71,7 +73,7 @@ class Ledger:
             self._next = self._seen
             return
         self._keys.clear()
-        self._pause *= RARER
+        self._pause *= self._rarer
         self._next = self._seen + int(self._pause)
 
     def in_vain(self, began: int) -> None:

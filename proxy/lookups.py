@@ -45,7 +45,10 @@ def lookup(router: Router, cache: NamedCache, reader: ReaderNode, format_: int) 
         held = entry(key)
         if held is None or (bodies := held.bodies) is None or cache.generation != generation or router.closed:
             return None
-        body = bodies[format_]
+        try:
+            body = bodies[format_]
+        except IndexError:  # the format has come later
+            return None
         hits = cache.hits
         if body is None or hits >= cache.look_at:
             return None
@@ -110,7 +113,7 @@ def _complete(rows: list[bytes], entry: Callable[[Key], Held | None], keys: Sequ
     for at, row in enumerate(rows):
         if not row:
             held = entry(keys[at])
-            if held is None or held.bodies is None or held.bodies[format_] is None:
+            if held is None or held.body(format_) is None:
                 return False
             held.visited = True
             rows[at] = held.list(format_)

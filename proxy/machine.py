@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import resource
+import stat
 from pathlib import Path
 
 SHARE = 4
@@ -31,6 +32,13 @@ def raise_open_files() -> int:
             resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     return soft
+
+
+def is_open(path: Path) -> bool:
+    """Whether every user of this machine may read the file."""
+    with contextlib.suppress(OSError):
+        return bool(path.stat().st_mode & stat.S_IROTH)
+    return False
 
 
 def clients_within(limit: int) -> int:

@@ -25,7 +25,7 @@ from proxy.slices import in_slices
 __all__ = ["CONTENT_TYPE_LATEST", "Metrics"]
 
 
-CACHES_AT_ONCE = 20  # each is seven lines
+CACHES_AT_ONCE = 20  # each is seven lines, and one for each reason for which its reads were MySQL's
 
 
 class Metrics:
@@ -85,7 +85,7 @@ def _status_metrics(status: SystemStatus, *, ready: bool) -> Iterable[Metric]:
     counters = (
         ("upwell_hits", "Reads answered from what was held", status.hits),
         ("upwell_misses", "Reads that waited for MySQL", status.misses),
-        ("upwell_passed", "Reads that MySQL answered itself", status.passed),
+        ("upwell_passed", "Reads that MySQL answered itself, whoever asked", status.passed),
     )
     for name, text, count in counters:
         yield CounterMetricFamily(name, text, value=float(count))
@@ -153,6 +153,9 @@ def _cache_metrics(caches: Sequence[CacheInfo]) -> Sequence[Metric]:
     size = GaugeMetricFamily("upwell_cache_bytes", "Size of what is held", labels=labels)
     hits = CounterMetricFamily("upwell_cache_hits", "Reads answered from what was held", labels=labels)
     misses = CounterMetricFamily("upwell_cache_misses", "Reads that waited for MySQL", labels=labels)
+    passed = CounterMetricFamily(
+        "upwell_cache_passed", "Reads of it that MySQL answered itself, by why", labels=("cache", "reason")
+    )
     ready = GaugeMetricFamily("upwell_cache_ready", "1 while the cache answers", labels=labels)
     p50 = GaugeMetricFamily("upwell_cache_p50_seconds", "Median time of a read", labels=("cache", "served"))
     for info in caches:
@@ -161,7 +164,9 @@ def _cache_metrics(caches: Sequence[CacheInfo]) -> Sequence[Metric]:
         before_hits, before_misses = info.before  # a counter of one name goes on where it was
         hits.add_metric((info.name,), float(before_hits + info.hits))
         misses.add_metric((info.name,), float(before_misses + info.misses))
+        for reason, count in info.passed_ever.items():
+            passed.add_metric((info.name, reason), float(count))
         ready.add_metric((info.name,), float(info.state == "ready"))
         p50.add_metric((info.name, "hit"), info.hit_p50_us / 1e6)
         p50.add_metric((info.name, "miss"), info.miss_p50_us / 1e6)
-    return keys, size, hits, misses, ready, p50
+    return keys, size, hits, misses, passed, ready, p50

@@ -69,8 +69,8 @@ class Misses:
         assert demand is None or isinstance(demand, CallDemand), "demands are the router's"
         answer = self._left(parameters) or await self.fill(parameters, demand, text)
         if isinstance(answer, Answer):
+            self._cache.count(answer.served)
             return answer
-        self._cache.passed += 1
         started = perf_counter_ns()
         passed = await self._router.pass_cache(self._cache, parameters, self._format, answer, demand)
         if self._router.access_log is not None:
@@ -81,8 +81,8 @@ class Misses:
         self, parameters: Sequence[ParameterValue], demand: Demand | None = None, text: str = "", *, wait: bool = True
     ) -> Answer | str:
         """As `hit`, else by an upquery; the reason where MySQL itself is to answer: also where the upquery fails, which
-        is not the client's text alone. `wait` False: where the loop or the connections are short, too. Raises
-        TooStale."""
+        is not the client's text alone. Nothing is counted: who gives the answer to a client does it
+        (`NamedCache.count`). `wait` False: where the loop or the connections are short, too. Raises TooStale."""
         budget = self._router.budget
         if budget is None or not self._cache.is_automatic:
             return await self._filled(parameters, demand, text, wait=wait)
@@ -130,7 +130,7 @@ class Misses:
             assert isinstance(demand, CallDemand), "demands are the router's"
             return await self._fill_fresh(parameters, demand, text, wait=wait)
         except Fault as fault:
-            return f"{fault.reason}: {fault.message}"
+            return fault.told
         except AnswerTooLarge as error:
             too_large.note(parameters, error.message)
             return error.message
@@ -155,8 +155,8 @@ class Misses:
         except PassThrough as reason:
             return str(reason)
         except ANSWERED_BY_MYSQL as reason:
-            return f"{reason.reason}: {reason.message}"
-        return cache.why or cache.state
+            return reason.told
+        return self._router.closed or cache.why or cache.state
 
     def _too_many(self, parameters: Sequence[ParameterValue]) -> str:
         """Why the read is MySQL's, "" if it is not. The keys of one long list are filled behind it."""
@@ -175,6 +175,7 @@ class Misses:
             opened.held.take_large()
             body = opened.hit(parameters)
             if body is not None:
+                cache.recount(None)  # whoever gives it counts it
                 if due and opened.reader is not None and cache.trust is not None:
                     opened.compare_behind(opened.reader, opened.bind(parameters), parameters, body)
                 return Answer(Served.HIT, cache.columns, body, self._router.position(), cache.name)
@@ -237,7 +238,6 @@ class Misses:
             return None  # what it would be told with is another's
         if cache.trust is not None and cache.trust.suspicions:
             return None
-        cache.hits += 1
         if binding is not None:
             for key, _ in binding.keys:
                 if (held := reader.entries.get(key)) is not None:
@@ -281,7 +281,7 @@ class Misses:
             if not isinstance(held.watch, Linking):
                 break
             await sleep(0)  # another read derives the same
-        if held.bodies is not None and held.bodies[self._format] is not None:
+        if held.body(self._format) is not None:
             return True
         found = HeldRows(held, params)
         await run_in_slices(found.steps())
@@ -293,7 +293,7 @@ class Misses:
         reader.note_encoded(held, self._format)  # first: the encoder may become another one meanwhile
         await sleep(0)
         encoded = await encode_in_slices(reader.encoders[self._format], self._join, rows)
-        if held.alive and held.bodies is bodies and bodies[self._format] is None:
+        if held.alive and held.bodies is bodies and held.body(self._format) is None:
             reader.store(held, self._format, encoded)
             self._router.keep_limit()
         return True
@@ -316,7 +316,6 @@ class Misses:
         if held is not None:
             held.visited = True
         self._router.keep_limit()
-        self._cache.hits += 1
         self._router.count("hits_ahead")
         self._log(binding, HIT, 0)
         return found
@@ -361,12 +360,12 @@ class Misses:
                         return await self._miss(reader, binding, parameters, text, demand)
                 if not await demand.reached():
                     demand.refuse()
-                    return f"too_stale: {demand.shortage()}"
+                    return f"{demand.shortage()} (too_stale)"
         except PassThrough as reason:
             return str(reason)
         except ANSWERED_BY_MYSQL as reason:
-            return f"{reason.reason}: {reason.message}"
-        return cache.why or cache.state
+            return reason.told
+        return self._router.closed or cache.why or cache.state
 
     async def _miss(
         self,
@@ -395,7 +394,6 @@ class Misses:
                 encode = reader.encoders[self._format]
                 check = self._router.auditor.fill_check(cache, reader, binding, parameters, text, encode)
         compare = self._router.auditor.list_is_due(cache, binding)
-        cache.misses += 1
         started = perf_counter_ns()
         ready = None
         try:
@@ -405,7 +403,7 @@ class Misses:
             if check is not None:
                 check.close(given=ready is not None)
         took = perf_counter_ns() - started
-        cache.miss_ns.append(took)
+        cache.time_miss(took, checked=check is not None)
         self._router.times[Served.MISS.value].note(took / 1e9)
         self._log(binding, MISS, started)
         if compare or (ready.settled and cache.trust is not None and cache.trust.holds_back_derived(0.0)):
@@ -496,7 +494,6 @@ class Misses:
         )
         if comparison is None or comparison.body is None:
             raise PassThrough(NOT_COMPARED)
-        cache.hits += 1
         return Answer(Served.HIT, cache.columns, comparison.body, comparison.at, cache.name)
 
 

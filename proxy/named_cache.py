@@ -4,18 +4,26 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from itertools import starmap
 from statistics import median
 
 from dataflow.reader import ReaderNode, held_bytes
-from planner.clock_literals import with_parameters
 from planner.plan import QueryPlan
-from proxy.api import BY_GRPC, CacheInfo, MadeBy, Origin, ParameterInfo
+from planner.sql_text import relation_name
+from proxy.api import BY_GRPC, CacheInfo, MadeBy, Origin, ParameterInfo, Served
 from proxy.encoding import Encoding
 from proxy.keys import KeyBinder
+from proxy.reasons import PassedReads
 from proxy.too_large import TooLarge
 from proxy.trust import Trust
 from sqltypes.schema import ResultColumn
+
+
+def names_of(relations: Iterable[tuple[str, str]]) -> frozenset[str]:
+    """As DDL statements name these relations, in lower case: each one, and all of its schema."""
+    return frozenset(f"{schema}.{name}".lower() for schema, table in relations for name in (table, "*"))
 
 
 @dataclass(eq=False)
@@ -36,11 +44,12 @@ class NamedCache:
     why: str = ""
     made_by: MadeBy = BY_GRPC
     needs: frozenset[str] = frozenset()  # session variables on which answers depend
+    needs_doubted: bool = False  # a session with variables of its own was told what MySQL does not tell it
     hits: int = 0
     look_at: int = 0  # the number of hits from which on the next one goes the long way
     misses: int = 0
     before: tuple[int, int] = (0, 0)  # hits and misses of caches that had the name before
-    passed: int = 0
+    passed: PassedReads = field(default_factory=PassedReads)
     left: int = 0  # reads that no hit was at once, left to MySQL while the loop was short
     by_clock: bool = False  # it was asked by texts that say NOW() or the like
     work_us: float = 0.0  # of the loop, for such reads that were not; counted of automatic caches
@@ -51,11 +60,28 @@ class NamedCache:
     trust: Trust | None = None  # None: every answer is believed
     hit_ns: deque[int] = field(default_factory=lambda: deque(maxlen=256))
     miss_ns: deque[int] = field(default_factory=lambda: deque(maxlen=256))
+    only_checked: bool = True  # of `miss_ns`: no miss went unchecked yet
+
+    def time_miss(self, ns: int, *, checked: bool) -> None:
+        """A miss took so long. Those that were compared with MySQL's own answer took twice as long: they count while
+        there are no others."""
+        if self.only_checked and not checked:
+            self.only_checked = False
+            self.miss_ns.clear()
+        if checked is self.only_checked:
+            self.miss_ns.append(ns)
+
+    @property
+    def tables(self) -> Sequence[str]:
+        """That it reads, quoted, for whom asks MySQL; also of a cache that is dropped or made anew."""
+        if self.reader is not None:
+            return self.reader.tables
+        return tuple(starmap(relation_name, sorted(self.relations)))
 
     @property
     def text(self) -> str:
-        """`sql` with a placeholder for each of the parameters, also for those that the clock gives."""
-        return self.sql if self.plan is None else with_parameters(self.sql)
+        """`sql` with one placeholder for each parameter, also for those that the clock gives."""
+        return self.sql if self.plan is None else self.plan.asked
 
     @property
     def columns(self) -> tuple[ResultColumn, ...]:
@@ -66,9 +92,23 @@ class NamedCache:
     def is_automatic(self) -> bool:
         return self.made_by.origin is Origin.AUTOMATIC
 
+    def count(self, served: Served) -> None:
+        """An answer of `Misses` was given to a client, as a hit or a miss."""
+        if served is Served.MISS:
+            self.misses += 1
+        else:
+            self.hits += 1
+
+    def recount(self, served: Served | None) -> None:
+        """What was counted as a hit in this step of the loop was a miss, or (None) was not given to a client."""
+        self.hits -= 1
+        if served is not None:
+            self.count(served)
+
     def info(self) -> CacheInfo:
         plan, reader = self.plan, self.reader
         parameters = plan.parameters if plan is not None else ()
+        reason, why = self.passed.top
         return CacheInfo(
             name=self.name,
             sql=self.sql,
@@ -87,6 +127,10 @@ class NamedCache:
             made_by=self.made_by,
             relations=self.relations,
             before=self.before,
+            passed=self.passed.total,
+            passed_reason=reason,
+            passed_why=why,
+            passed_ever={one.value: count for one, count in self.passed.ever.items()},
             left=self.left,
             work_us=self.work_us,
         )

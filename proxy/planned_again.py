@@ -3,10 +3,33 @@ process could not be started, MySQL was shutting down) after a pause that double
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable
+from itertools import islice
 from time import monotonic
 
 FIRST_PAUSE, LONGEST_PAUSE = 5.0, 3600.0  # seconds
+REMEMBERED = 256  # changes of the schema
+
+
+class SchemaChanges:
+    """The last changes of the schema, to be asked what has changed since."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self._last: deque[frozenset[str] | None] = deque(maxlen=REMEMBERED)
+
+    def add(self, changed: frozenset[str] | None) -> None:
+        """`changed`: names in lower case; None: any may have."""
+        self.count += 1
+        self._last.append(changed)
+
+    def concern(self, names: frozenset[str], since: int) -> bool:
+        """Whether one of these has changed since the count was that. No names: any counts."""
+        news = self.count - since
+        if news > len(self._last) or (news and not names):
+            return True
+        return any(changed is None or not changed.isdisjoint(names) for changed in islice(reversed(self._last), news))
 
 
 class PlannedAgain:

@@ -50,8 +50,8 @@ class XaStream(Protocol):
 
 async def ask(executor: Upqueries) -> tuple[frozenset[bytes], GtidSet]:
     """Xids of the XA transactions that MySQL has prepared, and what it may have executed by then. Raises as
-    `Upqueries.query`."""
-    _, rows = await executor.query(RECOVER)
+    `Upqueries.question`."""
+    rows = await executor.question(RECOVER)
     _, owned, executed, _ = await executor.history()
     return frozenset(xid_of(int(str(row[0])), int(str(row[1])), str(row[3])) for row in rows), executed.union(owned)
 

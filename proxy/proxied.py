@@ -9,8 +9,10 @@ kept: where more come, those go that cost MySQL least, the longer ago the sooner
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import asyncio
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from heapq import nsmallest
 from itertools import islice
 from math import exp2
@@ -18,13 +20,16 @@ from statistics import median
 from time import time
 from typing import Protocol
 
+from planner.hints import SETTABLE
 from planner.lift import lifted_of
+from planner.needs import BY_CODES, BYTES, COLLATION, OF_MODE, STRINGS
 from planner.scan import scan
 from proxy.reasons import Reason, reason_of
 from proxy.recent import Recent
 from proxy.slices import in_slices
 from sqltypes.errors import DeadlinePassed, Overloaded, ParseError, SourceDown
 
+AT_ONCE = 0.2  # seconds: what is found out so soon holds nobody up
 MOST_SHAPES = 1000
 LONGEST_SHAPE = 8192  # characters: with `MOST_SHAPES` of them the list stays below 10 MB
 TEXTS_REMEMBERED = 1000
@@ -36,6 +41,11 @@ EACH = 16  # texts of one kind that are told apart one by one; then one in so ma
 LONGEST_TEXT = 1 << 16  # characters: a longer one has no shape
 MOST_TOKENS = 800  # of a shape, a list of literals counted as one: it is found out in less than 5 ms
 TOO_LONG = f"(a text of more than {LONGEST_SHAPE} characters, or more than {MOST_TOKENS} words)"
+UNKNOWN: Mapping[str, str] = {}
+"""In the place of the variables of a session."""
+NO_NEEDS: frozenset[str] = frozenset()
+BY_HINT = frozenset({COLLATION, BY_CODES, STRINGS, BYTES, *(OF_MODE + name for name in SETTABLE)})
+"""Where one of these variables is another one, a text that sets it is looked for (`planner/hints.py`)."""
 NO_SOURCE = (SourceDown, Overloaded, DeadlinePassed)
 
 
@@ -70,12 +80,18 @@ class Judge(Protocol):
 
 
 class ProxiedQuery:
-    """One shape. Times in microseconds; `seen` in seconds since 1970. `recent`: reads of the last minute, as automatic
-    caching weighs them."""
+    """One shape. Times in microseconds; `seen` in seconds since 1970.
+
+    `recent`, `lately`: reads of the last minute, and of the last ten, as automatic caching weighs them.
+    `needs`: the session variables that no hint sets and on which its answers depend, as far as it was judged;
+    `count` was `judged_at` then.
+    `values`: the variables of the session that read it last and could have been given a hit; None where they are those
+    that caches are filled with, UNKNOWN where MySQL was not asked for them.
+    """
 
     __slots__ = (
-        "_latest", "_noted", "_owner", "able", "accounts", "count", "database", "judgement", "kept", "keyed", "marked",
-        "recent", "repeated", "seen", "shape", "total_us", "unable",
+        "_latest", "_noted", "_owner", "able", "accounts", "count", "database", "judged_at", "judgement", "kept",
+        "keyed", "lately", "marked", "needs", "recent", "repeated", "seen", "shape", "total_us", "unable", "values",
     )  # fmt: skip
 
     def __init__(self, owner: ProxiedQueries, shape: str, database: str) -> None:
@@ -90,27 +106,39 @@ class ProxiedQuery:
         self.accounts: set[str] = set()
         self.judgement: Judgement | None = None
         self.kept = True  # in the list; a forgotten one comes back when it is noted again
-        self.recent = 0.0
-        self.marked = 0  # `able` when `recent` was last brought forward
+        self.needs: frozenset[str] = frozenset()
+        self.judged_at = 0
+        self.values: Mapping[str, str] | None = None
+        self.recent = self.lately = 0.0
+        self.marked = 0  # `able` when they were last brought forward
         self.keyed = self.repeated = (
             0.0  # reads whose key is known, and those of them whose key came before; weighed so
         )
         self._latest = [0.0] * LATEST
         self._noted = 0
 
-    def note(self, us: float, account: str, times: int = 1, unable: str = "", key: int = 0) -> None:
+    def note(
+        self,
+        us: float,
+        account: str,
+        times: int = 1,
+        unable: str = "",
+        key: int = 0,
+        values: Mapping[str, str] | None = None,
+    ) -> Reason:
         """A read of this shape was passed through for the account, and MySQL took so long; it stands for so many.
-        `unable`: why its session could not have been given a hit. `key`: of all its values; 0: not known."""
+        `unable`: why its session could not have been given a hit. `key`: of all its values; 0: not known. `values`: of
+        the session's variables. Returns the reason that was counted."""
         if not self.kept:
             current = self._owner.again(self)
             if current is not self:
-                current.note(us, account, times, unable, key)
-                return
+                return current.note(us, account, times, unable, key, values)
         owner = self._owner
         if owner.noted is not None:
             owner.noted(self, us, times)
         refused = owner.is_refused(self)
-        owner.by_reason[Reason.SHAPE if refused else reason_of(unable) if unable else Reason.NOT_CACHED] += times
+        reason = Reason.SHAPE if refused else reason_of(unable) if unable else Reason.NOT_CACHED
+        owner.by_reason[reason] += 1  # those that it stands for were counted when they came
         self._latest[self._noted % LATEST] = us
         self._noted += 1
         self.count += times
@@ -118,6 +146,7 @@ class ProxiedQuery:
             self.unable = unable
         else:
             self.able += times
+            self.values = values
             if key:
                 self.keyed += times
                 if owner.recent.again(key):
@@ -126,6 +155,7 @@ class ProxiedQuery:
         self.seen = self._owner.clock()
         if account not in self.accounts and len(self.accounts) < MOST_ACCOUNTS:
             self.accounts.add(account)
+        return reason
 
     @property
     def p50_us(self) -> float:
@@ -151,28 +181,51 @@ class ProxiedTexts:
     is done for a sample.
     """
 
-    __slots__ = ("_database", "_entry", "_noted", "_owner", "_sql")
+    __slots__ = ("_database", "_entry", "_last", "_noted", "_owner", "_reason", "_sql")
 
     def __init__(self, owner: ProxiedQueries, sql: str, database: str) -> None:
         self._owner = owner
         self._sql: str | None = sql  # None: its shape has been found out
         self._database = database
         self._entry: ProxiedQuery | None = None
+        self._last: ProxiedQuery | None = None  # of the text that was noted last, where they are of several shapes
         self._noted = 0
+        self._reason = Reason.NOT_CACHED  # of the last one that was looked at
 
-    def note(self, us: float, account: str, text: bytes, unable: str = "", key: int = 0) -> None:
+    @property
+    def needs(self) -> frozenset[str]:
+        """As of a `ProxiedQuery`; of none where its texts are of several shapes."""
+        return self._entry.needs if self._entry is not None else frozenset()
+
+    @property
+    def depends(self) -> bool:
+        """Whether the answers depend on variables of the session, as far as is known."""
+        entry = self._entry or self._last
+        return entry is not None and entry.needs != NO_NEEDS
+
+    def note(
+        self,
+        us: float,
+        account: str,
+        text: bytes,
+        unable: str = "",
+        key: int = 0,
+        values: Mapping[str, str] | None = None,
+    ) -> None:
         """As `ProxiedQuery.note`, of this text."""
         if self._sql is not None:
             entry, self._sql = self._owner.entry(self._sql, self._database), None
             self._entry = entry if entry.is_whole else None
         if self._entry is not None:
-            self._entry.note(us, account, 1, unable, key)
+            self._entry.note(us, account, 1, unable, key, values)
             return
         self._noted += 1
-        if self._noted <= EACH:
-            self._owner.entry(text.decode(errors="replace"), self._database).note(us, account, 1, unable, key)
-        elif self._noted % EACH == 0:
-            self._owner.entry(text.decode(errors="replace"), self._database).note(us, account, EACH, unable, key)
+        times = 1 if self._noted <= EACH else EACH
+        if self._noted % times == 0:
+            entry = self._last = self._owner.entry(text.decode(errors="replace"), self._database)
+            self._reason = entry.note(us, account, times, unable, key, values)
+        else:
+            self._owner.by_reason[self._reason] += 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,6 +260,8 @@ class ProxiedQueries:
         self.why_not: Callable[[ProxiedQuery], str] = lambda entry: ""
         self.recent = Recent(RECENT_KEYS)
         self._judge = judge
+        self._judges_next = 0.0  # when one reader more may find out something by the way
+        self._looks: asyncio.Task[Judgement] | None = None  # what is found out by the way
         self._most = most
         self._shapes: dict[tuple[str, str], ProxiedQuery] = {}
         self._texts: dict[tuple[str, str], ProxiedQuery] = {}
@@ -218,7 +273,7 @@ class ProxiedQueries:
         return iter(self._shapes.values())
 
     def passed(self, why: str) -> None:
-        """MySQL has answered a read that a cache is for."""
+        """MySQL has answered a read that is noted at no shape: a cache is for it, or it asks to skip them."""
         self.by_reason[reason_of(why)] += 1
 
     def entry(self, sql: str, database: str) -> ProxiedQuery:
@@ -269,7 +324,36 @@ class ProxiedQueries:
         judgement = entry.judgement
         if judgement is None or not self._judge.is_current(judgement):
             judgement = entry.judgement = await self._judge.judge(entry.shape, entry.database)
+            entry.needs, entry.judged_at = judgement.needs - BY_HINT, entry.count
         return judgement
+
+    async def judged_by_the_way(self, entry: ProxiedQuery) -> Judgement | None:
+        """As `judged`, if that is found out at once. One is looked at a time, in a tenth of the time: what is planned
+        anew after DDL waits for the same helper process. None otherwise, and later it may be known.
+
+        Nobody waits for longer: who asks may have tables open at MySQL, for which a DDL statement waits, and for that
+        one what looks at the query.
+        """
+        judgement = entry.judgement
+        if judgement is not None and self._judge.is_current(judgement):
+            return judgement
+        if self._looks is not None or self.clock() < self._judges_next:
+            return None
+        looks = self._looks = asyncio.create_task(self.judged(entry))
+        looks.add_done_callback(partial(self._looked, self.clock()))
+        await asyncio.wait((looks,), timeout=AT_ONCE)
+        return looks.result() if looks.done() else None
+
+    def _looked(self, begun: float, looks: asyncio.Task[Judgement]) -> None:
+        self._looks = None
+        now = self.clock()
+        self._judges_next = now + 9 * (now - begun) if now - begun > AT_ONCE else now
+        if not looks.cancelled():
+            looks.exception()  # whoever waited has it; nobody else asks for it
+
+    def close(self) -> None:
+        if self._looks is not None:
+            self._looks.cancel()
 
     def is_refused(self, entry: ProxiedQuery) -> bool:
         """Whether it is known that it cannot be cached, as of the schema now."""

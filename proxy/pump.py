@@ -46,6 +46,7 @@ DIFFERS = "the cache's answer differed from MySQL's own: it is not believed any 
 SUSPECTED = "an answer of the cache differed from MySQL's own, and it is not known yet whether that is a fault"
 NOT_COMPARED = "the cache is new, and its answer could not be compared with MySQL's own"
 TOLD = {"differs": DIFFERS, "unchecked": NOT_COMPARED}
+CATCHING_UP = "the process did not run for a while: what its change stream has brought meanwhile is being read"
 NO_CONNECTION = "no connection is free for the fill"
 STEPS = 4  # of a large transaction, from one look at the clock to the next
 TOGETHER = 100  # keys taken apart from one look at the clock to the next
@@ -93,7 +94,9 @@ class Pump:
     # -- wire formats ------------------------------------------------------------------------------------------------
 
     def register_format(self, name: str, wire: WireFormat) -> None:
-        """Requires: no cache is installed yet, for every reader has one slot a format."""
+        """A reader has places for the formats that were there as it was installed; `Encoding.provide` makes others."""
+        if name in self._formats:
+            return
         self._formats[name] = len(self._encoders_for)
         self._encoders_for.append(wire.encoder_for)
         self.joins.append(wire.join)
@@ -145,15 +148,15 @@ class Pump:
                 await finding
 
     async def would_wait(self, reader: ReaderNode, keys: Bound) -> bool:
-        """Whether a miss of these keys would wait for a connection: all are taken, or those that their shard may have,
-        and no fill is under way for it."""
+        """Whether a miss of these keys would wait for a connection: all are taken, or those that their tables or shard
+        may have, and no fill is under way for it."""
         tracker = reader.program.root.tracker
         if not any(tracker.find(key, reader.tag) is None for key, _ in keys):
             return False
         if self._executor.full:
             return True  # the question where they are would wait, too
         await self._find_shards(reader, keys)
-        return self._executor.would_wait(self.engine.shards_of(reader, keys) or None)
+        return self._executor.would_wait(self.engine.shards_of(reader, keys) or None, reader.tables)
 
     def handle(self, effects: list[Effect]) -> None:
         """Delivers what the engine returned, and sees to it that new misses are asked for."""

@@ -5,10 +5,13 @@ from __future__ import annotations
 import math
 import re
 
+from proxy.machine import machine_memory
 from proxy.mysql.reads import Transactions
 
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([KMGT]?i?B?)", re.IGNORECASE)
 LEAST_MEMORY = 1 << 20
+LEAST_PATIENCE = 0.01  # seconds
+MOST_MESSAGE = (1 << 31) - 1  # bytes
 _POWERS = {"": 0, "K": 1, "M": 2, "G": 3, "T": 4}
 _TIME = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|m|h)?")
 _SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
@@ -99,6 +102,22 @@ def parse_memory_limit(text: str) -> int:
     return size
 
 
+def parse_memory(text: str) -> int:
+    """As `parse_memory_limit`, of this process: not above what the machine, or its control group, gives."""
+    size, most = parse_memory_limit(text), machine_memory()
+    if size > most:
+        raise ValueError(f"{size} bytes, and this machine gives {most}: a size of at most {most >> 20}MiB is accepted")
+    return size
+
+
+def parse_message_size(text: str) -> int:
+    """As `parse_packet_size`; gRPC counts in 31 bits."""
+    size = parse_packet_size(text)
+    if size > MOST_MESSAGE:
+        raise ValueError(f"{size} bytes: a size of at most 2047MiB is accepted")
+    return size
+
+
 def parse_packet_size(text: str) -> int:
     """As `parse_size`, of what a packet may have: not below the least that MySQL takes for max_allowed_packet."""
     size = parse_size(text)
@@ -113,6 +132,14 @@ def parse_seconds(text: str) -> float:
     seconds = float(matched[1]) * _SECONDS[matched[2] or "s"] if matched else math.inf
     if not math.isfinite(seconds):
         raise ValueError("a time such as 30s, 500ms or 2m is accepted")
+    return seconds
+
+
+def parse_patience(text: str) -> float:
+    """As `parse_seconds`, of what somebody waits for: with less than 10 ms nothing would ever come in time."""
+    seconds = parse_seconds(text)
+    if seconds < LEAST_PATIENCE:
+        raise ValueError("a time of at least 10ms such as 30s or 2m is accepted")
     return seconds
 
 
@@ -136,15 +163,6 @@ def parse_large_count(text: str) -> int:
     return int(text)
 
 
-def parse_kept(text: str) -> int:
-    """How many are kept: off, or a number."""
-    if text.lower() == "off":
-        return 0
-    if not text.strip().isascii() or not text.strip().isdecimal() or not 1 <= int(text) <= 1000:
-        raise ValueError("off, or a number from 1 to 1000 is accepted")
-    return int(text)
-
-
 def parse_tls(text: str) -> str:
     if text.strip() not in ("off", "on", "required"):
         raise ValueError("off, on or required is accepted")
@@ -156,6 +174,13 @@ def parse_transactions(text: str) -> Transactions:
         return Transactions(text.strip())
     except ValueError:
         raise ValueError("on, strict or off is accepted") from None
+
+
+def parse_name(text: str) -> str:
+    """A name of up to 64 letters, digits, dots, dashes and underscores."""
+    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", text):
+        raise ValueError("up to 64 letters, digits, dots, dashes and underscores are accepted, such as shop-1")
+    return text
 
 
 def parse_names(text: str) -> tuple[str, ...]:
@@ -188,4 +213,6 @@ def parse_spark_master(text: str) -> str:
     master = text.strip()
     if master != "off" and not re.match(r"(local(-cluster)?(\[[\d*, ]+\])?$|(spark|k8s|sc)://\S+$|yarn$)", master):
         raise ValueError("local[N], spark://HOST:PORT, k8s://..., yarn, sc://HOST:PORT or off is accepted")
+    if re.match(r"local(-cluster)?(\[ *0+ *[,\]]|$)", master):
+        raise ValueError("no task would run: local[N] with N from 1, such as local[2], is accepted")
     return master

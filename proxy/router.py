@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from time import monotonic, perf_counter
 
 import upwell
@@ -18,6 +19,7 @@ from dataflow.messages import Gap, Progress, StreamEvent
 from dataflow.reader import ReaderNode
 from external_upquery.upstream import Upstream
 from gtid_tracker.gtid import GtidSet
+from planner.clock import MAY_HAVE
 from planner.explain import dot, explain
 from planner.hints import MARK
 from planner.matcher import QueryMatcher
@@ -73,6 +75,8 @@ LEAST_PATIENCE = 0.05  # seconds that MySQL may take to execute what the stream 
 SHORT = 0.8  # of the limit of memory
 WIDE = 200  # columns
 GRPC_ACCOUNT = ""  # callers of gRPC are no accounts of MySQL
+NO_CACHE = "no cache matches; `upwell cache explain` says whether the query can be cached"
+BY_CLOCK = "no cache matches: queries by the clock (NOW() and the like) are hits over MySQL's protocol alone"
 
 
 class Router:
@@ -107,7 +111,7 @@ class Router:
         self._stream = stream
         self._catalog = catalog
         self._matcher = matcher
-        self._passed = 0
+        self._passed = 0  # statements that came over gRPC and were MySQL's
         self.clock_keys = ClockKeys(lambda: catalog.caches.values(), lambda: engine.sieve, monotonic)
         self.times = {Served.HIT.value: Histogram(), Served.MISS.value: Histogram()}  # of hits only some are timed
         self._position_text = ""
@@ -237,7 +241,8 @@ class Router:
             return await opened.read(values, demand, text)
         text = await read_text(sql, parameters)
         started = perf_counter()
-        answer = await self._pass(text, database, format_, "no cache for this query", "", demand)
+        why = NO_CACHE if MAY_HAVE.search(sql.encode(errors="replace")) is None else BY_CLOCK
+        answer = await self._pass(text, database, format_, why, "", demand)
         took = perf_counter() - started
         await asyncio.sleep(0)  # to encode the answer and to look at the text are two steps
         self.proxied.entry(sql, database).note(took * 1e6, GRPC_ACCOUNT)
@@ -255,6 +260,12 @@ class Router:
             cache.work_us += us
             self.budget.spend(cache.name, us)
 
+    def note_passed(self, cache: str, why: str) -> None:
+        """MySQL answers a read of the cache of this name, or of none (""), for this reason."""
+        self.proxied.passed(why)
+        if (found := self._catalog.caches.get(cache)) is not None:
+            found.passed.add(why)
+
     async def pass_cache(
         self,
         cache: NamedCache,
@@ -265,24 +276,32 @@ class Router:
     ) -> Answer:
         """The cache's query with these parameters, answered by MySQL. Raises TooStale where MySQL itself lacks what is
         demanded."""
-        self.proxied.passed(why)
+        self.note_passed(cache.name, why)
         text = await substituted_in_slices(cache.text, parameters)
-        return await self._pass(text, cache.database, format_, why, cache.name, demand)
+        return await self._pass(text, cache.database, format_, why, cache.name, demand, cache.tables)
 
     async def _pass(
-        self, sql: str, database: str, format_: int, why: str, cache: str, demand: CallDemand | None
+        self,
+        sql: str,
+        database: str,
+        format_: int,
+        why: str,
+        cache: str,
+        demand: CallDemand | None,
+        tables: Sequence[str] = (),
     ) -> Answer:
         self._passed += 1
+        read = partial(self._executor.read, sql, database, tables=tables)
         since = self._engine.ring.position.freeze()
-        passed = await self._executor.read(sql, database)
+        passed = await read()
         if not since.issubset(GtidSet.parse(passed.executed)):
             # The stream tells of a transaction before it is visible: hits may have shown what this lacks.
-            passed = await self._executor.read(sql, database, after=since, patience=VISIBLE_SOON)
+            passed = await read(after=since, patience=VISIBLE_SOON)
         if demand is not None and not demand.met_by_source(passed.executed):
             # The stream is waited for first, for it takes no connection; it brings what is about to be executed.
             if await demand.reached():
                 after, patience = demand.needed, max(demand.seconds_left, LEAST_PATIENCE)
-                passed = await self._executor.read(sql, database, after=after, patience=patience)
+                passed = await read(after=after, patience=patience)
             if not demand.met_by_source(passed.executed):
                 raise TooStale(f"MySQL has not executed {demand.lacking(passed.executed)}, which the read asks for")
         if len(passed.columns) > WIDE:  # to name the columns, to make the encoders and to encode are three steps
@@ -341,9 +360,9 @@ class Router:
     def source_up(self) -> bool:
         return self._stream.connected
 
-    def written_unlogged(self, account: str, *, schema: bool) -> None:
+    def written_unlogged(self, account: str, *, cause: str, schema: bool) -> None:
         self.count("unlogged_writes")
-        self._catalog.written_unlogged(account, schema=schema)
+        self._catalog.written_unlogged(account, cause=cause, schema=schema)
         self.accounts.changed()
 
     def sequence(self) -> int:
@@ -477,7 +496,7 @@ class Router:
             memory_limit=engine.limit,
             hits=self._catalog.gone.hits + sum(cache.hits for cache in caches),
             misses=self._catalog.gone.misses + sum(cache.misses for cache in caches),
-            passed=self._passed,
+            passed=sum(self.proxied.by_reason.values()),
             upqueries_in_flight=engine.upqueries_in_flight,
             visible_p50_seconds=p50,
             visible_p99_seconds=p99,

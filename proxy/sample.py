@@ -18,6 +18,7 @@ from dataflow.engine import Engine
 from dataflow.messages import StreamEvent
 from dataflow.reader import ReaderNode
 from proxy.api import ParameterValue
+from proxy.as_told import AsTold
 from proxy.comparison import Comparer, Comparison, Outcome, marks_of
 from proxy.keys import Binding
 from proxy.suspicions import PATIENCE, Submit
@@ -36,13 +37,21 @@ BURDEN = 10  # and so many times what MySQL took for it
 MAX_KEYS = 100  # of an IN-list
 MAX_BYTES = 256 << 10  # of an answer: larger ones take too long to compare between two other reads
 LOGGED_ROWS = 100
+IN_SESSION = 0.5  # of the samples of sessions with variables of their own, under these
+TRIES = 3  # in which the first hit of sessions of a kind is compared, where that cannot be told
+
+
+def at_once(work: Callable[[], object]) -> object:
+    return work()
 
 
 class Sampler:
     """At most one sample at a time. `share`: of all hits; 0: none. `source_up`: may MySQL be asked now? `followed`:
     the server whose stream it is. `substituted`: a query with literals for its parameters.
-    `publish`: tells the subscribers to what was forgotten, now: on a source at rest nothing else would. `on_different`:
-    is told of a difference, last."""
+    `publish`: tells the subscribers to what was forgotten, now: on a source at rest nothing else would. `soon`: calls
+    once the step of the loop has ended in which a hit is offered. `on_different`: is told of a difference, last.
+
+    `fresh`: the comparison of the hit that was offered in this step, which its session may take over."""
 
     def __init__(
         self,
@@ -56,8 +65,10 @@ class Sampler:
         clock: Callable[[], float] = monotonic,
         chance: Callable[[], float] = random.random,
         publish: Callable[[], None] = lambda: None,
+        soon: Callable[[Callable[[], object]], object] = at_once,
     ) -> None:
         self.pause = PAUSE
+        self.fresh: Comparison | None = None
         self.counters: Counter[str] = Counter()
         self.comparer = Comparer(engine, submit, followed, clock)
         self.on_different: Callable[[Comparison], None] = lambda comparison: None
@@ -69,6 +80,7 @@ class Sampler:
         self._clock = clock
         self._chance = chance
         self._publish = publish
+        self._soon = soon
         self._running: Comparison | None = None
         self._next = 0.0
 
@@ -88,24 +100,87 @@ class Sampler:
         together: bool,
     ) -> None:
         """A hit that was just answered by `body`; it may be taken as the next sample."""
-        if self._chance() >= self._likelihood or self._running is not None or not self._source_up():
+        if self._chance() >= self._likelihood or not self.ready:
             return
-        now = self._clock()
-        if now < self._next or not 0 < len(binding.keys) <= MAX_KEYS or len(body) > MAX_BYTES:
-            return
+        made = self._made(cache, reader, binding, parameters, format_, body, together=together)
+        if made is not None:
+            self._running = self.fresh = made
+            self._soon(self._start)
+
+    @property
+    def ready(self) -> bool:
+        """Whether a comparison may begin now."""
+        return self._running is None and self._share > 0 and self._source_up() and self._clock() >= self._next
+
+    @property
+    def asks_as(self) -> bool:
+        """Whether MySQL can be asked under a session's variables, and the next hit for which that may be done should
+        be."""
+        return self.comparer.other is not None and self.ready
+
+    def takes(self, body: bytes) -> bool:
+        """Whether the hit that was offered in this step, with this body, is to be compared under its session's
+        variables."""
+        fresh = self.fresh
+        return (
+            fresh is not None and fresh.body is body and self.comparer.other is not None and self._chance() < IN_SESSION
+        )
+
+    def offer_told(
+        self,
+        cache: NamedCache,
+        reader: ReaderNode,
+        binding: Binding,
+        parameters: Sequence[ParameterValue],
+        format_: int,
+        body: bytes,
+        told: AsTold,
+        *,
+        together: bool,
+    ) -> None:
+        """What a session was told by a hit in this step: it is compared. Requires: `takes` or `asks_as`."""
+        made = self.fresh
+        if made is None:
+            made = self._made(cache, reader, binding, parameters, format_, body, together=together)
+            if made is None:
+                return
+        fresh, self._running, self.fresh = self.fresh, made, made
+        made.told, made.sql = told, told.text.decode("utf-8", "replace")
+        if fresh is None:
+            self._soon(self._start)
+
+    def _made(
+        self,
+        cache: NamedCache,
+        reader: ReaderNode,
+        binding: Binding,
+        parameters: Sequence[ParameterValue],
+        format_: int,
+        body: bytes,
+        *,
+        together: bool,
+    ) -> Comparison | None:
+        """A comparison of a hit; None where it would take long, or cannot be told."""
+        if not 0 < len(binding.keys) <= MAX_KEYS or len(body) > MAX_BYTES:
+            return None
         try:
             marks = marks_of(reader, binding.keys)
             sql = self._substituted(cache.text, parameters)
         except UpwellError:
-            return
+            return None
         if marks is None:
-            return
-        position = self._engine.ring.position.freeze()
-        running = self._running = Comparison(
+            return None
+        position, now = self._engine.ring.position.freeze(), self._clock()
+        made = Comparison(
             cache, reader, binding, together, format_, parameters, sql, position, marks, now, self._on_end, body
         )
-        running.suspect = lambda: self._forget(running)
-        self.comparer.start(running)
+        made.suspect = lambda: self._forget(made)
+        return made
+
+    def _start(self) -> None:
+        made, self.fresh = self.fresh, None
+        if made is not None:
+            self.comparer.start(made)
 
     def on_stream(self, event: StreamEvent) -> None:
         """The engine has processed the event."""
@@ -118,6 +193,9 @@ class Sampler:
     def _on_end(self, sample: Comparison, outcome: Outcome) -> None:
         if outcome is Outcome.DIFFERENT:
             self._report(sample)
+        if sample.told is not None:
+            self.counters["sample_as_session"] += 1
+            sample.told.on_end(outcome in (Outcome.EQUAL, Outcome.FREE))
         if outcome is Outcome.FREE:
             self._forget(sample)
         match outcome:
@@ -143,6 +221,7 @@ class Sampler:
             database=sample.cache.database,
             parameters=repr(sample.parameters),
             sql=sample.sql,
+            session=str(sample.told.settings) if sample.told is not None else "",
             mode=sample.reader.plan.mode.value,
             bytes_are_of_the_rows=sample.served,
             bytes_served=body[:4096].hex(),

@@ -5,13 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
+from external_upquery.other_session import Settings
 from gtid_tracker.gtid import GtidSet
 from proxy.accounts import Accounts
-from proxy.api import DEFAULT_WAIT, Answer, Cache, Demand, ListLookup, Lookup, Moment, ParameterValue, System
+from proxy.api import DEFAULT_WAIT, Answer, Cache, Demand, ListLookup, Lookup, Moment, ParameterValue, Served, System
+from proxy.as_told import AsTold
 from proxy.between import Between
 from sqltypes.errors import Fault
 from sqltypes.expression import Key
 from sqltypes.schema import ResultColumn
+from sqltypes.zone import Zone
 
 
 class SessionCache(Cache, Between, Protocol):
@@ -57,6 +60,19 @@ class SessionCache(Cache, Between, Protocol):
         """An answer of `peek_since`, or one that was a hit before, was given."""
         ...
 
+    def count(self, served: Served) -> None:
+        """An answer of `fill` was given to the client."""
+        ...
+
+    def recount(self, served: Served | None) -> None:
+        """The answer of `hit` in this step of the loop was a miss, or (None) was not given to the client."""
+        ...
+
+    @property
+    def told(self) -> ToldHits:
+        """Takes hits as sessions were told them, to be compared."""
+        ...
+
     async def fill(
         self, parameters: Sequence[ParameterValue], demand: Demand | None = None, text: str = "", *, wait: bool = True
     ) -> Answer | str:
@@ -77,6 +93,16 @@ class SessionCache(Cache, Between, Protocol):
 
     def found(self, parameters: Sequence[ParameterValue]) -> int | None:
         """What FOUND_ROWS() is behind the answer that `hit` has now, of a query that counts; None: not known."""
+        ...
+
+    @property
+    def clocks(self) -> Zone | None:
+        """By which it shows instants; None: by those of UTC."""
+        ...
+
+    def in_utc(self, parameters: Sequence[ParameterValue]) -> Sequence[ParameterValue]:
+        """The parameters with what those clocks say turned into instants; the same object where none is one. Raises
+        ComparedElsewhere, BadParameters."""
         ...
 
     @property
@@ -107,6 +133,19 @@ class SessionCache(Cache, Between, Protocol):
         ...
 
 
+class ToldHits(Protocol):
+    """Hits of a cache as sessions were told them (`proxy/told_hits.py`)."""
+
+    def judges(self, body: bytes, settings: Settings) -> bool:
+        """Whether the hit of this step, with this body, is to be compared with what MySQL tells a session of these
+        variables: then `judge` is called in the same step."""
+        ...
+
+    def judge(self, parameters: Sequence[ParameterValue], body: bytes, settings: Settings, told: AsTold | None) -> None:
+        """As `judges` asks for. `told`: None where that cannot be done for such a session or read."""
+        ...
+
+
 class FaultLog(Protocol):
     """Faults of ours, which no client sees (`proxy/faults.py`)."""
 
@@ -133,6 +172,10 @@ class SessionSystem(System, Protocol):
         """Counts one occurrence of a rule (`proxy/counters.py`)."""
         ...
 
+    def note_passed(self, cache: str, why: str) -> None:
+        """MySQL has answered a read of the cache of this name, or of none (""), for this reason."""
+        ...
+
     @property
     def faults(self) -> FaultLog: ...
 
@@ -151,8 +194,9 @@ class SessionSystem(System, Protocol):
         """The position then, as text; "" where it is too long ago to be told."""
         ...
 
-    def written_unlogged(self, account: str, *, schema: bool) -> None:
-        """A session of the account may have written without a binlog. `schema`: also tables may be others."""
+    def written_unlogged(self, account: str, *, cause: str, schema: bool) -> None:
+        """A session of the account may have written without a binlog. `cause`: by which statement or setting; `schema`:
+        also tables may be others."""
         ...
 
     def sequence(self) -> int:

@@ -7,17 +7,20 @@ these parts, and a line there.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Protocol
 
 from dataflow.messages import Keyed, UpqueryRequest
 from dataflow.shards import Shards
 from external_upquery.executor import Deliver
+from external_upquery.other_session import OtherSession
 from external_upquery.passed import Passed
+from external_upquery.pool import Packet
 from external_upquery.schema_source import Name
 from external_upquery.upstream import Upstream
 from gtid_tracker.bracket import History
 from gtid_tracker.gtid import GtidSet
+from planner.bare_names import BareNames
 from sqltypes.errors import UpwellError
 from sqltypes.expression import Row
 from sqltypes.schema import ResultColumn, SchemaSnapshot
@@ -33,6 +36,11 @@ class Upqueries(Protocol):
     clock. Everything raises SourceError, SourceDown, DeadlinePassed, Overloaded."""
 
     counters: Counter[str]
+
+    @property
+    def packet(self) -> Packet:
+        """How long strings may be in the sessions that are asked."""
+        ...
 
     @property
     def in_flight(self) -> int:
@@ -51,11 +59,11 @@ class Upqueries(Protocol):
 
     @property
     def held_back(self) -> int:
-        """Requests that wait because their shard has its part of the connections."""
+        """Requests that wait because their table or shard has its part of the connections."""
         ...
 
-    def would_wait(self, shards: Shards) -> bool:
-        """Whether a fill of these would wait for a connection. `shards`: as `UpqueryRequest` has it."""
+    def would_wait(self, shards: Shards, tables: Sequence[str]) -> bool:
+        """Whether a fill would wait for a connection. `shards`, `tables`: as `UpqueryRequest` has them."""
         ...
 
     @property
@@ -74,6 +82,10 @@ class Upqueries(Protocol):
         """Nobody wants this answer any more: it is not delivered, and the source stops working for it soon."""
         ...
 
+    async def question(self, sql: str) -> list[Row]:
+        """The rows of a statement about the source itself, which no database that is selected changes."""
+        ...
+
     async def query(
         self, sql: str, database: str = "", *, deadline: float | None = None, answer_limit: int = ...
     ) -> tuple[tuple[ResultColumn, ...], list[Row]]:
@@ -89,16 +101,18 @@ class Upqueries(Protocol):
         deadline: float | None = None,
         after: GtidSet | None = None,
         patience: float = 0.0,
+        tables: Sequence[str] = (),
     ) -> Passed:
         """As `query`, with what the source had executed before it. `after`: a set that it first waits for, `patience`
-        seconds at most; whether it came shows in `executed`."""
+        seconds at most; whether it came shows in `executed`. `tables`: as `UpqueryRequest` has them; none: not
+        known."""
         ...
 
     async def describe(
-        self, sql: str, database: str = "", *, deadline: float | None = None
+        self, sql: str, database: str = "", *, deadline: float | None = None, tables: Sequence[str] = ()
     ) -> tuple[tuple[ResultColumn, ...], int]:
         """The columns that a statement would give, with their own collations, and the number of its `?`. It is not
-        run."""
+        run. `tables`: as for `read`."""
         ...
 
     async def executed(self) -> GtidSet:
@@ -134,6 +148,16 @@ class Source(Protocol):
 
     @property
     def session_trackers(self) -> bool: ...
+
+    @property
+    def other_session(self) -> OtherSession | None:
+        """Asks under the variables of a client's session; None of a source that cannot be asked so."""
+        ...
+
+    @property
+    def bare_names(self) -> BareNames | None:
+        """Of tables that a session finds which has selected no database; None: it finds none."""
+        ...
 
     @property
     def upstream(self) -> Upstream: ...

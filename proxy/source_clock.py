@@ -25,8 +25,8 @@ QUESTION = "SELECT SYSDATE(6)"  # init_connect may have set the clock that NOW()
 
 
 async def ask(executor: Upqueries) -> datetime:
-    """MySQL's UTC, to the microsecond, for the session is pinned to it. Raises as `Upqueries.query`."""
-    _, rows = await executor.query(QUESTION)
+    """MySQL's UTC, to the microsecond, for the session is pinned to it. Raises as `Upqueries.question`."""
+    rows = await executor.question(QUESTION)
     return datetime.fromisoformat(str(rows[0][0]))
 
 

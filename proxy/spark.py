@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -24,6 +25,7 @@ from sqltypes.errors import SparkUnavailable
 
 log = structlog.get_logger("upwell.spark")
 
+REAPED = 5.0  # seconds
 START_SECONDS = 120.0  # 5 on a quiet machine; 20 were seen on a busy one
 IDLE_SECONDS = 300.0
 OFF = "it is switched off (--spark-master off)"
@@ -87,8 +89,10 @@ class SparkProcess:
             answer = Refused(f"no session began within {START_SECONDS:.0f} s")
         if not isinstance(answer, Opened):
             writer.transport.abort()
+            if answer is None:
+                await self._reaped()
+            why = answer.why if isinstance(answer, Refused) else f"its process has ended{self._how()}"
             await self._end_process()
-            why = answer.why if isinstance(answer, Refused) else f"its process has ended{self._last_line()}"
             log.warning("spark_unavailable", why=why)
             raise SparkUnavailable(why)
         self._writer, self.told = writer, answer.told
@@ -117,6 +121,7 @@ class SparkProcess:
             while isinstance(message := await _receive(reader), Answered | Ended):
                 if (job := self._jobs.get(message.job)) is not None:
                     job.put_nowait(message)
+            await self._reaped()
         finally:
             self._lost()
 
@@ -125,7 +130,7 @@ class SparkProcess:
         writer, self._writer = self._writer, None
         if writer is not None:
             writer.transport.abort()
-            why = f"Spark's process has ended{self._last_line()}"
+            why = f"Spark's process has ended{self._how()}"
             if self._jobs:
                 log.warning("spark_lost", why=why)
             for number, job in self._jobs.items():
@@ -182,9 +187,23 @@ class SparkProcess:
             process.kill()  # the Java below it ends with it
             await asyncio.to_thread(process.wait)
 
+    async def _reaped(self) -> None:
+        """The process has closed its connection: waits until it is known how it has ended, for a moment."""
+        if self._process is not None:
+            with suppress(subprocess.TimeoutExpired):
+                await asyncio.to_thread(self._process.wait, REAPED)
+
+    def _how(self) -> str:
+        """How the process has ended, as far as that is known: by a signal, or with what it said last."""
+        status = None if self._process is None else self._process.poll()
+        if status is not None and status < 0:
+            return f": it was ended by {signal.Signals(-status).name} ({self._log_file} has what it said before)"
+        return self._last_line()
+
     def _last_line(self) -> str:
         with suppress(OSError):
-            lines = [line for line in self._log_file.read_text(errors="replace")[-4000:].splitlines() if line.strip()]
+            said = self._log_file.read_text(errors="replace")[-4000:].splitlines()
+            lines = [line for line in said if line.strip() and not line.startswith("WARNING:")]  # Java's, of each start
             return f": {lines[-1].strip()[:300]} (all of it in {self._log_file})" if lines else ""
         return ""
 

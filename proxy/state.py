@@ -8,29 +8,30 @@ new one. A file that cannot be read is an error at start, never silently an empt
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import json
 import os
 from pathlib import Path
 
 from proxy.api import BY_GRPC, MadeBy, Origin
 from proxy.config import CACHE_KEYS, CacheDefinition
+from proxy.state_folder import digest_of
 from sqltypes.errors import ConfigError
 
 VERSION = 1
 
 
 class StateStore:
-    """The caches of one source. `source` names it (the address without its password); others do not mix with it.
+    """The caches of one source. `source` names it (`proxy/state_folder.py`); others do not mix with it. `address`: that
+    leads there, without its password.
 
     Invariants:
     1. After `load`, `put` and `remove`, the file holds exactly the caches in memory.
     """
 
-    def __init__(self, folder: Path, source: str) -> None:
-        digest = hashlib.sha256(source.encode()).hexdigest()[:16]
-        self.path = folder / f"caches-{digest}.json"
+    def __init__(self, folder: Path, source: str, address: str = "") -> None:
+        self.path = folder / f"caches-{digest_of(source)}.json"
         self._source = source
+        self._address = address
         self._caches: dict[str, CacheDefinition] = {}
 
     def load(self) -> list[CacheDefinition]:
@@ -63,7 +64,13 @@ class StateStore:
             self._write({key: cache for key, cache in self._caches.items() if key != name})
 
     def _write(self, caches: dict[str, CacheDefinition]) -> None:
-        document = {"version": VERSION, "source": self._source, "caches": [_saved(cache) for cache in caches.values()]}
+        document: dict[str, object] = {
+            "version": VERSION,
+            "source": self._source,
+            "caches": [_saved(cache) for cache in caches.values()],
+        }
+        if self._address:
+            document["address"] = self._address
         try:
             write_whole(self.path, document)
         except OSError as error:

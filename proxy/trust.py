@@ -6,23 +6,26 @@
                    text at the same position (`proxy/comparison.py`), before it is given
 
 `proxy/auditor.py` does it, `proxy/ledger.py` says of which answers. Trust is of one plan: it is earned anew after each
-start, each DDL statement and each change of plan. A difference is a fault of Upwell: it is logged with all that
-reproduces it, the read is MySQL's to answer, and the cache goes to evict mode with MySQL's own answers
-(`Catalog.distrust`), where what changes have not emptied is compared in the same way; from there any change of its
-tables empties it, and then it is closed.
+DDL statement and each change of plan, and where MySQL was started anew. What other plans have shown, or the same plan
+before Upwell was started, makes fewer checks do (`proxy/evidence.py`).
+
+A difference is a fault of Upwell: it is logged with all that reproduces it, the read is MySQL's to answer, and the
+cache goes to evict mode with MySQL's own answers (`Catalog.distrust`), where what changes have not emptied is compared
+in the same way; from there any change of its tables empties it, and then it is closed.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections import Counter, deque
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from dataflow.entries import Held
 from dataflow.reader import ReaderNode
 from planner.plan import Mode
+from proxy.evidence import FEW, NOTHING, Claim
 from proxy.keys import Bound
-from proxy.ledger import Ledger
+from proxy.ledger import RARER_KNOWN, Ledger
 from sqltypes.expression import Key
 
 SLOW_SECONDS = 0.2  # an answer of evict mode that MySQL takes longer for is given first, and compared behind
@@ -31,14 +34,27 @@ LATEST = 256  # answers of a cache that changes leave to be compared
 
 
 class Trust:
-    """What one plan of a cache has earned. `unproved`: held answers that are being compared, not to be given yet.
+    """What one plan of a cache has earned. `claims`: what its ledgers prove once they are earned, of fills and of
+    changes; `shown`: those that are. `unproved`: held answers that are being compared, not to be given yet.
     `recent`: those whose bytes were stored last. `counters`: of all caches."""
 
-    def __init__(self, wanted: int, mode: Mode, counters: Counter[str]) -> None:
+    def __init__(
+        self,
+        wanted: int,
+        mode: Mode,
+        counters: Counter[str],
+        claims: tuple[Claim, Claim] = (NOTHING, NOTHING),
+        known: Callable[[Claim], bool] = lambda claim: False,
+    ) -> None:
+        """`known`: whether a claim is proven already: then checks over few keys do."""
         self.counters = counters
         self.evict = mode is Mode.EVICT
-        self.fills = Ledger(wanted)
-        self.changes = Ledger(wanted)
+        self.claims = claims
+        self.known = any(map(known, claims))
+        self.fills, self.changes = (
+            Ledger(min(wanted, FEW), RARER_KNOWN) if known(claim) else Ledger(wanted) for claim in claims
+        )
+        self.shown: set[Claim] = set()
         self.unproved: dict[Held, object] = {}  # each with who is to compare it: nobody else lets it go
         self.recent: deque[Held] = deque(maxlen=LATEST)
         self.warned = False  # that checks are in vain
@@ -51,6 +67,14 @@ class Trust:
     @property
     def over(self) -> bool:
         return self.changes.over and (self.evict or self.fills.over)
+
+    def proven(self) -> list[Claim]:
+        """The claims that are proven since the last time."""
+        ledgers = (self.fills, self.changes)
+        new = [claim for claim, ledger in zip(self.claims, ledgers, strict=True) if ledger.earned and claim.print_]
+        found = [claim for claim in new if claim not in self.shown]
+        self.shown.update(found)
+        return found
 
     @property
     def told(self) -> str:
@@ -137,7 +161,7 @@ class Trust:
         """A table of the query has changed. Whatever answers that has left alone, the next read of each looks whether
         it should have: a change that was sought in the wrong place is not seen at the answer."""
         self.changed = True
-        if self.changes.due:
+        if self.recent and self.changes.due:
             while self.recent:
                 held = self.recent.popleft()
                 if held.alive and held not in self.unproved:

@@ -13,6 +13,7 @@ import pymysql
 
 from external_upquery.login import connect
 from external_upquery.upstream import Upstream
+from external_upquery.vitess_schema import VitessSchema
 from external_upquery.vtgate_release import ASK as RELEASE
 from external_upquery.vtgate_release import release_of
 from proxy.vitess_source import grpc_credentials
@@ -23,8 +24,7 @@ from vstream.vitess import VitessStream
 WANTED = {"gtid_mode": "ON", "binlog_format": "ROW", "binlog_row_image": "FULL", "binlog_row_value_options": ""}
 ASKED = "SELECT @@server_uuid, @@global.gtid_executed, " + ", ".join(f"@@global.{name}" for name in WANTED)
 TABLES = (
-    "SELECT TABLE_NAME FROM information_schema.TABLES WHERE TABLE_SCHEMA = DATABASE() AND TABLE_TYPE = 'BASE TABLE'"
-    " ORDER BY TABLE_NAME"
+    "SELECT TABLE_NAME, TABLE_TYPE FROM information_schema.TABLES WHERE TABLE_SCHEMA = DATABASE() ORDER BY TABLE_NAME"
 )
 NAMED = 5  # tables that a finding names
 
@@ -44,7 +44,7 @@ def check(upstream: Upstream) -> list[Finding]:
             return tuple(cursor.fetchall())
 
     try:
-        found = list(_findings(ask, upstream.database))
+        found = list(_findings(upstream, ask))
     except pymysql.err.MySQLError as error:
         if isinstance(error, pymysql.err.OperationalError) and error.args[0] in (2006, 2013):
             raise SourceDown(f"vtgate was lost during the check: {error.args[-1]}") from error
@@ -56,21 +56,27 @@ def check(upstream: Upstream) -> list[Finding]:
     return found
 
 
-def _findings(ask: Ask, keyspace: str) -> Iterator[Finding]:
+def _findings(upstream: Upstream, ask: Ask) -> Iterator[Finding]:
     yield (version := _version(str(ask(RELEASE)[0][0])))
     if version.severity is Severity.ERROR:
         return
-    names = {str(row[0]): row[1] == "true" for row in ask("SHOW VSCHEMA KEYSPACES")}
+    keyspace = upstream.database
+    names = {str(row[0]) for row in ask("SHOW VSCHEMA KEYSPACES")}
     if keyspace not in names:
         has = ", ".join(sorted(names)) or "none"
         yield Finding("keyspace", Severity.ERROR, f"there is no keyspace {keyspace}", f"one of those that are: {has}")
         return
+    if others := sorted(names - {keyspace}):
+        seen = f"queries of other keyspaces are passed through: {_some(others)}"
+        yield Finding("keyspaces", Severity.OK, f"{seen}; an Upwell follows one keyspace, so each needs its own")
     shards = [str(row[0]).partition("/")[2] for row in ask("SHOW VITESS_SHARDS") if row[0].startswith(f"{keyspace}/")]
     yield Finding("keyspace", Severity.OK, f"{keyspace} has {len(shards)} shards: {', '.join(shards)}")
+    wrong = False
     for shard in shards:
-        yield _shard(ask, keyspace, shard)
-    if shards and names[keyspace]:
-        yield _vschema(ask, keyspace, shards[0])
+        yield (found := _shard(ask, keyspace, shard))
+        wrong |= found.severity is Severity.ERROR
+    if shards and not wrong:
+        yield from _tables(upstream, ask, shards)
 
 
 def _version(comment: str) -> Finding:
@@ -104,19 +110,34 @@ def _shard(ask: Ask, keyspace: str, shard: str) -> Finding:
     return Finding(name, Severity.OK, f"MySQL {server} tells what it has executed")
 
 
-def _vschema(ask: Ask, keyspace: str, shard: str) -> Finding:
-    there = [str(row[0]) for row in ask(f"USE `{keyspace}:{shard}`", TABLES)]
-    known = {str(row[0]) for row in ask(f"USE `{keyspace}`", "SHOW VSCHEMA TABLES")}
-    lacking = [name for name in there if name not in known]
-    if lacking:
-        more = f" and {len(lacking) - NAMED} more" if len(lacking) > NAMED else ""
-        return Finding(
-            "vschema",
-            Severity.WARNING,
-            f"the VSchema lacks {', '.join(lacking[:NAMED])}{more}: queries of these are passed through",
-            "an entry with its column_vindexes for each table that is to be cached",
+def _tables(upstream: Upstream, ask: Ask, shards: Sequence[str]) -> Iterator[Finding]:
+    """Which tables cannot be cached, and why."""
+    rows = ask(f"USE `{upstream.database}:{shards[0]}`", TABLES)
+    ask(f"USE `{upstream.database}`")
+    tables = [str(name) for name, kind in rows if kind == "BASE TABLE"]
+    views = [str(name) for name, kind in rows if kind != "BASE TABLE"]
+    schema = VitessSchema(upstream, lambda: shards, lambda table, told: None)
+    try:
+        reasons, by_texts = schema.why_not(tables)
+    finally:
+        schema.close()
+    for name, reason in reasons.items():
+        needed = (
+            "an entry in the VSchema with its column_vindexes" if "no table" in reason else "nothing, if that is meant"
         )
-    return Finding("vschema", Severity.OK, f"it has all {len(there)} tables of the keyspace")
+        yield Finding(f"table {name}", Severity.WARNING, f"its queries are passed through: {reason}", needed)
+    if views:
+        seen = f"queries of views are passed through: {_some(views)}"
+        yield Finding("views", Severity.WARNING, seen, "nothing, if that is meant; else queries of their tables")
+    if by_texts:
+        seen = f"{_some(by_texts)}: rows are distributed by texts, so queries by these are held in evict mode"
+        yield Finding("texts", Severity.OK, seen)
+    yield Finding("tables", Severity.OK, f"{len(tables) - len(reasons)} of {len(tables)} tables can be cached")
+
+
+def _some(names: Sequence[str]) -> str:
+    more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
+    return f"{', '.join(names[:NAMED])}{more}"
 
 
 async def _stream(upstream: Upstream) -> Finding:

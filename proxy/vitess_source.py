@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Sequence
 from pathlib import Path
 
 import grpc
+import structlog
 
 from dataflow.messages import Ddl, Keyed
 from dataflow.shards import Shards
@@ -19,10 +20,13 @@ from external_upquery.vtgate_finding import Finding
 from external_upquery.vtgate_places import Key
 from external_upquery.vtgate_release import ASK as RELEASE
 from external_upquery.vtgate_release import release_of
+from planner.bare_names import BareNames
 from proxy.vtgate_watch import RoutesWatch
 from sqltypes.errors import ConfigError, SourceError
 from vstream.source import Sink
 from vstream.vitess import VitessStream
+
+log = structlog.get_logger("upwell")
 
 NO_KEYSPACE = 1049  # vtgate's error
 
@@ -31,11 +35,13 @@ class VitessSource:
     """Lives on one event loop: make it there."""
 
     session_trackers = False
+    other_session = None  # vtgate lets few variables be set, and asks the tablets about them in a transaction
 
     def __init__(self, upstream: Upstream, connections: int) -> None:
         """`connections`: for upqueries. Raises ConfigError."""
         account = upstream.user, upstream.password
         self.upstream = upstream
+        self.bare_names = BareNames()
         self.stream = VitessStream(upstream.grpc, upstream.database, account=account, tls=grpc_credentials(upstream))
         dialect = VtgateDialect(
             upstream.database, lambda: self.stream.shards, lambda: self.stream.position, time.monotonic
@@ -67,7 +73,13 @@ class VitessSource:
     async def start(self, sink: Sink) -> str:
         routes, ask = self._dialect.routes, self.upqueries.ask
         self._watch = RoutesWatch(
-            self.upstream.database, routes, ask, lambda: self.stream.wanted, lambda: self.stream.shards, sink
+            self.upstream.database,
+            routes,
+            ask,
+            lambda: self.stream.wanted,
+            lambda: self.stream.shards,
+            sink,
+            bare_names=self.bare_names,
         )
         self._dialect.on_astray = self._astray
         self._sink = sink
@@ -80,10 +92,18 @@ class VitessSource:
                 f"vtgate has no keyspace {self.upstream.database!r} ({error.message}): one is wanted that SHOW VSCHEMA"
                 " KEYSPACES names"
             ) from error
-        _, rows = await self.upqueries.query(RELEASE)
+        rows = await self.upqueries.question(RELEASE)
         release_of(str(rows[0][0]))
+        await self._tell_others()
         await self.stream.start(sink)
         return version
+
+    async def _tell_others(self) -> None:
+        rows = await self.upqueries.question("SHOW VSCHEMA KEYSPACES")
+        others = sorted({str(row[0]) for row in rows} - {self.upstream.database})
+        if others:
+            then = "their queries are passed through, and so are joins with them: an Upwell follows one keyspace"
+            log.info("other_keyspaces", followed=self.upstream.database, others=", ".join(others), then=then)
 
     def _astray(self, tables: frozenset[str]) -> None:
         """An upquery's answer, or who reflects, has found another route than was known. What else came by it, the watch

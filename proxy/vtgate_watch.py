@@ -12,14 +12,16 @@ import structlog
 from dataflow.messages import Ddl
 from external_upquery.columns import table_of
 from external_upquery.protocol import Answer, ResultSet, query
-from external_upquery.vtgate_routes import ALL_VINDEXES, Routes, Rows, no_rows_of, vindexes_of
+from external_upquery.vtgate_routes import ALL_VINDEXES, Routes, Rows, another, bare, elsewhere, no_rows_of, vindexes_of
 from external_upquery.vtgate_snapshot import use
+from planner.bare_names import BareNames
 from proxy.periodic import Periodic
 from sqltypes.errors import SourceError, UpwellError
 
 log = structlog.get_logger("upwell")
 
 EVERY = 1.0  # seconds
+PRIMARY = "@primary"  # at which a session is that names no keyspace
 
 PATIENCE = 5.0  # seconds that a round may take
 
@@ -38,12 +40,16 @@ class RoutesWatch:
         shards: Callable[[], Sequence[str]],
         told: Callable[[Ddl], None],
         clock: Callable[[], float] = monotonic,
+        bare_names: BareNames | None = None,
     ) -> None:
-        """`wanted`: the qualified names of the tables that are cached. `told`: gets the change of those that moved."""
+        """`wanted`: the qualified names of the tables that are cached. `told`: gets the change of those that moved.
+        `bare_names`: gets those that mean the keyspace's own tables."""
+        self._bare_names = bare_names or BareNames()
         self._keyspace, self._routes, self._ask, self._told = keyspace, routes, ask, told
         self._wanted, self._shards = wanted, shards
         self._round = Periodic(self._look, EVERY, clock)
         self._shards_round = Periodic(self._look_at_shards, EVERY, clock)
+        self._names_round = Periodic(self._look_at_names, EVERY, clock)
 
     def soon(self) -> None:
         """An answer was astray: the next round begins as soon as it can."""
@@ -54,6 +60,7 @@ class RoutesWatch:
         """To be called now and then. A shard that does nothing hides no table."""
         self._round.tick()
         self._shards_round.tick()
+        self._names_round.tick()
 
     def _tables(self) -> list[str]:
         prefix = f"{self._keyspace}."
@@ -89,6 +96,24 @@ class RoutesWatch:
                     moved[shard] = schema
         self._tell(self._routes.shards_told(moved, tables))
 
+    async def _look_at_names(self) -> None:
+        """Which tables that are cached vtgate finds by a name without a keyspace."""
+        if not self._bare_names.asked:
+            return
+        prefix = f"{self._keyspace}."
+        names = [name for wanted in self._wanted() if (name := wanted.removeprefix(prefix)) in self._bare_names.asked]
+        answers = await self._answers([use(PRIMARY), *(query(bare(name)) for name in names), use(self._keyspace)])
+        if len(answers) != len(names) + 2 or isinstance(answers[0], SourceError):
+            return
+        plans = {name: self._plan(answer) for name, answer in zip(names, answers[1:], strict=False)}
+        ours = [name for name, plan in plans.items() if not elsewhere(self._keyspace, plan)]
+        self._bare_names.told(frozenset(name for name in ours if not another(name, plans[name])))
+
+    @staticmethod
+    def _plan(answer: Answer) -> str | SourceError:
+        rows = _rows(answer)
+        return rows if isinstance(rows, SourceError) else str(rows[0][0]) if rows else ""
+
     def _tell(self, moved: Ddl | None) -> None:
         if moved is not None:
             self._told(moved)
@@ -107,6 +132,7 @@ class RoutesWatch:
     async def close(self) -> None:
         await self._round.close()
         await self._shards_round.close()
+        await self._names_round.close()
 
 
 def _rows(answer: Answer) -> Rows | SourceError:

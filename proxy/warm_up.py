@@ -1,20 +1,19 @@
 """The keys that were held are kept over a restart, and filled again at the start.
 
 Only which keys, never what they held: that comes from MySQL, as with any large fill. They are written every few minutes
-and at the end (`bulk/hot_file.py`, Parquet in the state directory), those first that were read since eviction last came
-by. Without pyarrow (`upwell[spark]`) none are kept.
+and at the end (`bulk/hot_file.py`, in the state directory), those first that were read since eviction last came by.
 """
 
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import importlib.util
 import json
 import os
 import sys
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from contextlib import aclosing, suppress
+from dataclasses import replace
 from pathlib import Path
 from time import monotonic
 
@@ -29,7 +28,9 @@ from proxy.bulk_progress import FillBy, FillProgress
 from proxy.catalog import Catalog
 from proxy.slices import Slices, emptied, taken
 from proxy.spark import APP_DIR
+from proxy.state_folder import digest_of
 from sqltypes.errors import CannotFill, DoesNotFit, UpwellError
+from upwell.extras import how_to_install
 from upwell.key_text import read, written
 
 log = structlog.get_logger("upwell.warm_up")
@@ -39,7 +40,6 @@ SAVED_EVERY = 300.0  # seconds
 LINES_AT_ONCE = 500  # of the file, which is given to its process in parts
 READ_AT_ONCE = 1 << 16  # bytes
 PATIENCE = 60.0  # seconds that reading or writing the file may take
-NO_PYARROW = "pyarrow is not installed (pip install 'upwell[spark]'): keys are not kept over a restart"
 
 Parameters = tuple[ParameterValue, ...]
 
@@ -50,12 +50,13 @@ class WarmUp:
     def __init__(
         self, catalog: Catalog, engine: Engine, bulk: Bulk, folder: Path, source: str, *, enabled: bool
     ) -> None:
-        digest = hashlib.sha256(source.encode()).hexdigest()[:16]
-        self.path = folder / f"hot-keys-{digest}.parquet"
+        digest = digest_of(source)
+        self.path = folder / f"hot-keys-{digest}.zst"
+        self.old = folder / f"hot-keys-{digest}.parquet"  # of earlier versions; read where there is no other
         self._catalog = catalog
         self._engine = engine
         self._bulk = bulk
-        self._enabled = enabled and _can_be_kept()
+        self._enabled = enabled
         self._saved_at = monotonic()
         self._saving: asyncio.Task[None] | None = None
         self._warming: asyncio.Task[None] | None = None
@@ -96,6 +97,8 @@ class WarmUp:
             return  # what was hot before is better than nothing
         if (problem := await _run("write", self.path, parts)) is not None:
             log.warning("hot_keys_not_kept", why=problem, file=str(self.path))
+            return
+        await asyncio.to_thread(self.old.unlink, missing_ok=True)
 
     async def _lines(self) -> AsyncIterator[str]:
         turns = Slices()
@@ -128,7 +131,8 @@ class WarmUp:
     async def fill(
         self, name: str, keys: Sequence[Sequence[ParameterValue]] | None, by: FillBy
     ) -> AsyncGenerator[FillProgress, None]:
-        """As `System.fill`. Where all keys are asked for and do not fit, those that were held before and do."""
+        """As `System.fill`. Where all keys are asked for and do not fit, those that were held before, then others, as
+        many as fit."""
         try:
             async with aclosing(self._bulk.fill(name, keys, by)) as going_on:
                 async for progress in going_on:
@@ -141,24 +145,37 @@ class WarmUp:
                 hottest = await self.hottest(name, error.fits)
             except CannotFill:
                 raise error from None
-            only = f"of {error.keys:,} keys only about {error.fits:,} fit: the {len(hottest):,} that were held before"
+            fits, hot = error.fits, len(hottest)
+            only = f"of {error.keys:,} keys only about {fits:,} fit: the {hot:,} that were held before, and others"
         async with aclosing(self._bulk.fill(name, hottest, by)) as going_on:
             async for progress in going_on:
-                progress.why = progress.why or only
-                yield progress
+                yield replace(progress, done=False)
+        held, reader = progress, self._catalog.get(name).reader
+        room = max(0, fits - (len(reader.entries) if reader is not None else 0))
+        async with aclosing(self._bulk.fill(name, None, by, first=room)) as going_on:
+            async for progress in going_on:
+                yield replace(
+                    progress,
+                    keys=held.keys + progress.keys,
+                    held=held.held + progress.held,
+                    left=held.left + progress.left,
+                    rows=held.rows + progress.rows,
+                    why=progress.why or held.why or only,
+                )
 
     async def hottest(self, name: str, most: int) -> list[Parameters]:
         """The keys of a cache that were kept last. Raises UnknownCache, CannotFill where there are none."""
         cache = self._catalog.get(name)
         if not self._enabled:
-            raise CannotFill("which keys were held before is not known: --warm-up is off, or pyarrow is not installed")
+            raise CannotFill("which keys were held before is not known: --warm-up is off")
         await self._read()
         if not (found := self.before.get((cache.name, cache.sql, cache.database), [])):
             raise CannotFill(f"no keys of cache {name!r} are known from before: they are kept every few minutes")
         return found[:most]
 
     async def _read(self) -> None:
-        if not await asyncio.to_thread(self.path.exists):
+        path = await asyncio.to_thread(self._file_of_before)
+        if path is None:
             return
         found: dict[tuple[str, str, str], list[Parameters]] = {}
 
@@ -166,13 +183,26 @@ class WarmUp:
             cache, sql, database, key = json.loads(line)
             found.setdefault((cache, sql, database), []).append(read(key))
 
-        if (problem := await _run("read", self.path, [], take)) is not None:
-            log.warning("hot_keys_not_read", why=problem, file=str(self.path))
+        if (problem := await _run("read", path, [], take)) is not None:
+            log.warning("hot_keys_not_read", why=problem, file=str(path))
             return
         before, self.before = self.before, found
         if self._warming is None or self._warming.done():  # else they are being filled
             for keys in before.values():
                 await emptied(keys)
+
+    def _file_of_before(self) -> Path | None:
+        """The file that the last run has written; None where there is none that can be read here."""
+        if self.path.exists():
+            return self.path
+        if not self.old.exists():
+            return None
+        if importlib.util.find_spec("pyarrow") is not None:
+            return self.old
+        needs = f"pyarrow is not installed ({how_to_install('spark')})"
+        why = f"an earlier version of Upwell has written them as Parquet, and {needs}"
+        log.warning("hot_keys_not_read", why=why, file=str(self.old))
+        return None
 
     async def _warm(self) -> None:
         await self._read()
@@ -189,13 +219,6 @@ class WarmUp:
                         pass
             except UpwellError as error:
                 log.warning("not_warmed_up", cache=name, why=error.message)
-
-
-def _can_be_kept() -> bool:
-    if importlib.util.find_spec("pyarrow") is not None:
-        return True
-    log.info("no_warm_up", why=NO_PYARROW)
-    return False
 
 
 async def _run(
@@ -220,7 +243,8 @@ async def _run(
             complaint = await process.stderr.read()
             await process.wait()
     except BaseException as error:
-        process.kill()
+        with suppress(ProcessLookupError):  # it has ended by itself
+            process.kill()
         await process.wait()
         if isinstance(error, TimeoutError):
             return f"it took longer than {PATIENCE:.0f} s"

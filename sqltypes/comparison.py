@@ -117,6 +117,8 @@ def _is_computed_constant(expr: Expr) -> bool:
     return isinstance(expr, Literal) or (isinstance(expr, Call) and all(map(_is_computed_constant, expr.args)))
 
 
+FIRST_INSTANT, LAST_INSTANT = "1970-01-01 00:00:01", "2038-01-19 03:14:07"
+"""Of a TIMESTAMP, in UTC."""
 EXACT_DOUBLE = 2**53  # integers up to here are DOUBLEs, so comparing as DOUBLE is comparing exactly
 SAFE_DIGITS = 15  # decimal digits that survive a DOUBLE
 _SMALL_INTEGERS = frozenset({"tinyint", "smallint", "mediumint", "int", "year"})
@@ -290,11 +292,15 @@ def _like_column(expr: Expr, column: SqlType) -> Expr:
 
 def datetime_like(text: str, column: SqlType) -> str | None:
     """A comparable text in the format of the column's values; None where it is finer than those, which an index rounds.
-    Beside a DATE a time of day stays as it is, but for its fraction: of that an index makes whole seconds."""
+    Beside a DATE a time of day stays as it is, but for its fraction: of that an index makes whole seconds. None, too,
+    where no TIMESTAMP can be so early or so late: an index makes the zero date of it."""
     if column.name == "date":
         return text if fraction_digits(text) == 0 else None
     scale = column.scale or 0
-    return as_datetime(text, scale) if fraction_digits(text) <= scale else None
+    if fraction_digits(text) > scale:
+        return None
+    found = as_datetime(text, scale)
+    return found if column.name != "timestamp" or FIRST_INSTANT <= found[:19] <= LAST_INSTANT else None
 
 
 def _comparable(expr: Expr) -> Expr:

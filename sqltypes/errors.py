@@ -23,7 +23,7 @@
     +-- CannotFill            a large fill that cannot be made, or not whole, with the reason
     |   +-- SparkUnavailable  it was to be made by Spark, and there is none
     +-- MalformedRequest      bytes that are no message of the protocol
-    +-- Unauthenticated       no credentials, or wrong ones
+    +-- Unauthenticated       no token, or a wrong one
     +-- NotPermitted          the account may not do this
     +-- ClientLeft            the client closed its connection before its request was complete
     +-- ConfigError           a wrong option or file: one line on stderr, exit 2
@@ -43,12 +43,19 @@ class UpwellError(Exception):
     """Any error that Upwell raises on purpose."""
 
     reason: ClassVar[str] = "internal"
+    # Of one that says why a query cannot be planned: the relations (schema, name) that were looked at until then.
+    relations: frozenset[tuple[str, str]] = frozenset()
     errno: int = 1105
     sqlstate: str = "HY000"
 
     @property
     def message(self) -> str:
         return str(self)
+
+    @property
+    def told(self) -> str:
+        """The message, and behind it the reason code in brackets."""
+        return f"{self.message} ({self.reason})"
 
     def __reduce__(self) -> tuple[object, ...]:
         """An error is the same in another process, whatever its constructor takes."""

@@ -23,7 +23,7 @@ representable so) |
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -111,9 +111,22 @@ class Column:
     nullable: bool
     position: int
     invisible: bool = False  # not part of SELECT *
-    generated: bool = False
+    # Of a VIRTUAL generated column: the expression. MySQL computes it in each session that reads the column. A STORED
+    # one is computed once, when its row is written, and is a column like others.
+    expression: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class IndexPart:
+    """By what the entries of an index follow each other: a column, in lower case, or "" for something that is none.
+    `falling`: in descending order; `whole`: by all of the value, not by its first letters alone."""
+
+    name: str
+    falling: bool = False
+    whole: bool = True
+
+
+UNKNOWN_ORDER = IndexPart("", whole=False)
 ANY_TABLE = "*"
 
 
@@ -129,6 +142,11 @@ class Table:
     indexes: tuple[
         tuple[str, ...], ...
     ] = ()  # leading columns of every index, the primary key and unique keys included
+    # Expressions that are parts of visible indexes. An index has what the session that wrote the row computed.
+    functional: tuple[str, ...] = ()
+    # In which order rows are read by each of `indexes`: all that tells it, the primary key's columns too. () where the
+    # indexes are all in ascending order of whole columns.
+    orders: tuple[tuple[IndexPart, ...], ...] = ()
     engine: str = "InnoDB"
     temporary: bool = False
     cascade_child: bool = False  # rows change by ON DELETE/UPDATE CASCADE or SET NULL of a parent, which is not logged
@@ -139,6 +157,11 @@ class Table:
     # Columns of those tables to which foreign keys refer: with other updated columns no row follows. The table's name,
     # the column's position, how many columns there are. Of a table of which none is here nobody knows them.
     referenced: frozenset[tuple[str, int, int]] = frozenset()
+    # What stands behind its name in FROM wherever the source is asked: by which vindexes vtgate must not look for rows.
+    hint: str = ""
+    # Columns, in lower case, from whose spelling vtgate computes on which shard a row is, and of which MySQL takes
+    # several spellings for equal.
+    spelled: frozenset[str] = frozenset()
     rows_estimate: int = 0  # information_schema.TABLES.TABLE_ROWS: an estimate
 
     def __hash__(self) -> int:
@@ -158,6 +181,15 @@ class Table:
         """The column of that name. Raises KeyError."""
         return self.by_name[name.lower()]
 
+    def order_by(self, index: int) -> tuple[IndexPart, ...]:
+        """In which order rows are read by that one of `indexes`."""
+        if self.orders:
+            return self.orders[index]
+        own, primary = (
+            [IndexPart(name.lower()) for name in names] for names in (self.indexes[index], self.primary_key)
+        )
+        return ordered_by(own, primary)
+
     @cached_property
     def certain_keys(self) -> tuple[frozenset[str], ...]:
         """The primary key and the unique keys whose columns cannot be NULL, in lower case."""
@@ -172,6 +204,21 @@ class Table:
         """Whether at most one row has given values of these columns."""
         have = {name.lower() for name in names}
         return any(key <= have for key in self.certain_keys)
+
+
+def ordered_by(own: Sequence[IndexPart], primary: Sequence[IndexPart]) -> tuple[IndexPart, ...]:
+    """In which order rows are read by an index of these parts: where they are equal, by the primary key."""
+    told = {part.name for part in own if part.whole}
+    return (*own, *([part for part in primary if part.name not in told] if primary else [UNKNOWN_ORDER]))
+
+
+ZONE_TABLES = tuple(
+    Table("mysql", name, ())
+    for name in (
+        "time_zone", "time_zone_name", "time_zone_transition", "time_zone_transition_type", "time_zone_leap_second",
+    )
+)  # fmt: skip
+"""What MySQL knows of time zones. Nothing is read of their rows: each change may change what CONVERT_TZ gives."""
 
 
 @dataclass(frozen=True, slots=True)

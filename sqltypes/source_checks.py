@@ -61,7 +61,7 @@ def stream_findings(facts: SourceFacts) -> list[Finding]:
     return [*found, _replica(facts)]
 
 
-LOUD = frozenset({"binlog_format", "binlog_row_image", "binlog_row_metadata", "binlog_row_value_options"})
+LOUD = frozenset({"binlog_format", "binlog_row_image", "binlog_row_value_options"})
 """Errors with which the stream can be followed, and every write empties what it may concern: nothing stays held."""
 
 
@@ -124,7 +124,6 @@ SETTINGS = (
     Setting("gtid_mode", "ON", "because positions are GTID sets", steps=_gtid_steps),
     Setting("binlog_format", "ROW", "because changes are read from row events", absent="ROW"),
     Setting("binlog_row_image", "FULL", "because a change is applied by all columns before and after it"),
-    Setting("binlog_row_metadata", "FULL", "because names, signs and character sets are read from the stream"),
     Setting("binlog_row_value_options", "", "because partial JSON updates do not carry the value"),
     Setting(
         "binlog_order_commits",
@@ -135,16 +134,31 @@ SETTINGS = (
 )
 
 
+NAMES = Setting(
+    "binlog_row_metadata", "FULL", "because rows of any age are read by the names in the stream", absent="MINIMAL"
+)
+"""For who reads rows that were written before he looked at their tables: a change stream of Spark's."""
+
+
+NAMED = Finding(NAMES.name, Severity.OK, f"{NAMES.name}={NAMES.wanted}")
+
+
 def _settings(variables: Mapping[str, str]) -> Iterator[Finding]:
-    for setting in SETTINGS:
-        value = variables.get(setting.name, setting.absent)
-        seen = f"{setting.name}={value or repr(value)}"
-        if value.upper() == setting.wanted:
-            yield Finding(setting.name, Severity.OK, seen)
-            continue
-        wanted = setting.wanted or "''"
-        mend = setting.steps(value.upper()) if setting.steps else (f"SET PERSIST {setting.name} = {wanted}",)
-        yield Finding(setting.name, setting.severity, seen, f"{setting.name}={wanted}, {setting.why}", mend)
+    yield from (judged(setting, variables) for setting in SETTINGS)
+    names = judged(NAMES, variables)
+    by_schema = "" if names.severity is Severity.OK else " (names of columns are taken from the schema)"
+    yield Finding(names.name, Severity.OK, names.seen + by_schema)
+
+
+def judged(setting: Setting, variables: Mapping[str, str]) -> Finding:
+    """Whether the variable has the value that it must have."""
+    value = variables.get(setting.name, setting.absent)
+    seen = f"{setting.name}={value or repr(value)}"
+    if value.upper() == setting.wanted:
+        return Finding(setting.name, Severity.OK, seen)
+    wanted = setting.wanted or "''"
+    mend = setting.steps(value.upper()) if setting.steps else (f"SET PERSIST {setting.name} = {wanted}",)
+    return Finding(setting.name, setting.severity, seen, f"{setting.name}={wanted}, {setting.why}", mend)
 
 
 def _filters(facts: SourceFacts) -> Finding:
@@ -186,5 +200,5 @@ VARIABLES = (
     "log_bin",
     "log_replica_updates",
     "log_slave_updates",
-    *(setting.name for setting in SETTINGS),
+    *(setting.name for setting in (*SETTINGS, NAMES)),
 )

@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 
 from integration.mysql_server import BASE_FLAGS
+from integration.release import IMAGES
 
 ROOT = Path(__file__).resolve().parent.parent
 DOCKERFILE = (ROOT / "Dockerfile").read_text()
@@ -14,7 +15,7 @@ IGNORED = (ROOT / ".dockerignore").read_text().split()
 
 
 def stages() -> list[str]:
-    return re.findall(r"^FROM \S+ AS (\w+)$", DOCKERFILE, re.M)
+    return re.findall(r"^FROM \S+ AS ([\w-]+)$", DOCKERFILE, re.M)
 
 
 def service(name: str) -> str:
@@ -32,8 +33,9 @@ def test_every_file_that_is_copied_exists_and_is_sent() -> None:
 
 
 def test_every_stage_that_is_named_is_defined_before() -> None:
-    named = re.findall(r"--from=(\w+)", DOCKERFILE) + re.findall(r"target: (\w+)", COMPOSE)
-    assert named and set(named) <= set(stages())
+    bases = re.findall(r"^FROM ([a-z-]+) AS", DOCKERFILE, re.M)
+    named = re.findall(r"--from=([\w-]+)", DOCKERFILE) + re.findall(r"target: (\w+)", COMPOSE)
+    assert named and set(named) | set(bases) | set(IMAGES) <= set(stages())
     assert stages()[-1] == "upwell", "docker build makes the last stage"
 
 
@@ -44,8 +46,11 @@ def test_everything_that_is_installed_is_locked_by_hash() -> None:
 
 
 def test_nothing_runs_as_root() -> None:
-    for stage in re.split(r"^FROM ", DOCKERFILE, flags=re.M)[2:]:
-        assert re.search(r"^USER (?!root)\w+$", stage, re.M), stage.splitlines()[0]
+    started = {stage.splitlines()[0].split()[-1]: stage for stage in re.split(r"^FROM ", DOCKERFILE, flags=re.M)[1:]}
+    for name in ("upwell", "spark", "sample"):
+        stage = started[name]
+        text = started.get(stage.split()[0], "") + stage  # behind that of its base
+        assert re.findall(r"^USER (\w+)$", text, re.M)[-1] in ("upwell", "nobody"), name
 
 
 def test_database_of_the_composition_has_what_the_change_stream_needs() -> None:

@@ -5,13 +5,18 @@ from __future__ import annotations
 import re
 import subprocess
 import tomllib
+from importlib.metadata import requires
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 ROOT = Path(__file__).resolve().parent.parent
 DOCUMENTS = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md")])
+CHANGES = sorted(ROOT.glob("docs/changes/*.md"))  # of versions past: what they name may be gone, but not their links
 LOCKS = sorted(ROOT.glob("requirements/*.lock"))
+LOCKS_INSTALLED = [ROOT / "requirements" / name for name in ("build.lock", "server.lock", "spark.lock", "dev.lock")]
 # `folder/file.ext` or `file.ext`, optionally with a function or a line after a colon.
 PATH = re.compile(r"^(?:[\w.*<>-]+/)*[\w.*<>-]+\.(?:py|md|toml|proto|sql|lock|yaml|yml|test|dat|json)$|^(?:[\w.-]+/)+$")
 
@@ -44,7 +49,7 @@ def test_every_path_that_a_document_names_exists(document: Path) -> None:
     assert missing == []
 
 
-@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: str(path.name))
+@pytest.mark.parametrize("document", [*DOCUMENTS, *CHANGES], ids=lambda path: str(path.name))
 def test_every_link_between_documents_leads_somewhere(document: Path) -> None:
     links = re.findall(r"\]\((?!https?:|#)([^)#]+)", document.read_text())
     assert [link for link in links if not (document.parent / link).exists()] == []
@@ -74,12 +79,21 @@ def test_lock_names_versions_and_hashes_and_no_index(lock: Path) -> None:
 
 def test_running_and_developing_use_the_same_versions() -> None:
     pins = [set(re.findall(r"^\w\S*==\S+", (ROOT / "requirements" / name).read_text(), re.M)) for name in LOCK_NAMES]
-    server, developer, wheel_check = pins
-    assert server <= developer
+    server, developer, wheel_check, build = pins
+    assert server <= developer and build <= developer
     assert {pin for pin in wheel_check if not pin.startswith("proxy-py==")} <= server
 
 
-LOCK_NAMES = ("server.lock", "dev.lock", "wheel-check.lock")
+@pytest.mark.parametrize("lock", LOCKS_INSTALLED, ids=lambda path: str(path.name))
+def test_lock_has_all_that_its_packages_need(lock: Path) -> None:
+    """pip refuses a lock with hashes that lacks one."""
+    locked = {canonicalize_name(name) for name in re.findall(r"^([\w.-]+)(?:\[[\w,-]+\])?==", lock.read_text(), re.M)}
+    needs = [Requirement(text) for name in sorted(locked) for text in requires(name) or ()]
+    plain = [need.name for need in needs if need.marker is None or need.marker.evaluate({"extra": ""})]
+    assert sorted({name for name in plain if canonicalize_name(name) not in locked}) == []
+
+
+LOCK_NAMES = ("server.lock", "dev.lock", "wheel-check.lock", "build.lock")
 
 
 def test_no_file_names_a_place_on_the_machine_it_was_written_on() -> None:

@@ -126,6 +126,23 @@ def test_a_mixed_snapshot_must_be_counted_where_the_proxy_knew(at: int, must: bo
     assert (state.mixed, state.must_count) == (True, must)
 
 
+def test_a_change_that_mysql_does_not_show_behind_a_hit_need_not_be_counted() -> None:
+    """It had opened its snapshot before."""
+    state = OneState()
+    state.judge(history(), answer("hit", 2, g0=1))
+    state.before_passing(history(), f"{SOURCE}:1-3")
+    assert kinds(state.judge(history(), answer("passed", 0, g0=1))) == []
+    assert (state.mixed, state.must_count) == (False, False)
+
+
+def test_a_snapshot_may_be_as_old_as_the_first_answer_and_no_older() -> None:
+    for version, found in ((2, []), (1, [STALE])):
+        state = OneState()
+        state.judge(history(), replace(answer("hit", 2, g1=0), before={0: 2}))
+        assert kinds(state.judge(history(), replace(answer("passed", 0, g0=version), before={0: 3}))) == found
+    assert kinds(OneState().judge(history(), replace(answer("passed", 0, g0=2), before={0: 3}))) == [STALE]
+
+
 def test_a_silent_counter_is_found() -> None:
     tally = Counter({"mixed snapshots that must be counted": 3})
     assert kinds(not_counted(tally, 2)) == [NOT_COUNTED]

@@ -29,6 +29,7 @@ APP_PACKAGES = frozenset(
 def server_command(name: str, module_name: str) -> click.Command:
     """A command of the application's packages. Raises Failed where the server's dependencies are not installed."""
     from upwell.command import Failed
+    from upwell.extras import how_to_install
 
     sys.path.insert(0, str(APP_DIR))
     paths = [str(APP_DIR), *filter(None, [os.environ.get("PYTHONPATH")])]
@@ -39,7 +40,7 @@ def server_command(name: str, module_name: str) -> click.Command:
         if (error.name or "").split(".")[0] in APP_PACKAGES:
             raise
         raise Failed(
-            f"`upwell {name}` needs the server's dependencies (no {error.name!r}): pip install 'upwell[server]'",
+            f"`upwell {name}` needs the server's dependencies (no {error.name!r}): {how_to_install('server')}",
             exit_code=2,
         ) from None
     command: click.Command = getattr(module, name)

@@ -78,7 +78,8 @@ class Client:
     async def create_cache(
         self, sql: str, *, name: str = "", database: str = "", timeout: float | None = None
     ) -> pb.Cache:
-        """Makes a cache of a SELECT with `?` for its parameters; the same query again gives the cache that exists."""
+        """Makes a cache of a SELECT with `?` for its parameters. The same query again gives the cache that exists; with
+        another name it has that name, too. Raises CacheExists where the name is another query's."""
         request = pb.CreateCacheRequest(name=name, sql=sql, database=database)
         made: pb.Cache = (await self._call("CreateCache", request, timeout)).cache
         return made
@@ -286,7 +287,7 @@ class Cache:
 
 
 class Session:
-    """What one user does, in order: his reads show what he wrote, and never less than what he was shown before.
+    """What one user does, in order: his reads show what he wrote, and never go back in time.
 
     `token`: what the next read will ask for, for a session that goes on elsewhere.
     """

@@ -92,13 +92,15 @@ def cache() -> None:
     """Make, drop, list and explain caches."""
 
 
-COLUMNS = ("name", "query", "mode", "keys", "bytes", "hits", "misses", "hit_p50_us", "miss_p50_us", "state")
+COLUMNS = (
+    "name", "query", "mode", "keys", "bytes", "hits", "misses", "passed", "hit_p50_us", "miss_p50_us", "state"
+)  # fmt: skip
 
 
 def as_dict(made: pb.Cache) -> dict[str, object]:
     """A cache under the names of `SHOW CACHES`, with what that has no column for."""
     shown: dict[str, object] = {name: getattr(made, "sql" if name == "query" else name) for name in COLUMNS}
-    shown |= {"database": made.database, "why": made.why}
+    shown |= {"database": made.database, "why": made.why, "passed_reason": made.passed_reason}
     shown["parameters"] = [
         {"name": parameter.name, "type": parameter.type.name, "list": parameter.list} for parameter in made.parameters
     ]
@@ -145,6 +147,8 @@ def list_caches(as_json: bool, connection: dict[str, Any]) -> None:
         for made in caches:
             if made["why"]:
                 click.echo(f"{made['name']}: {_one_line(made['why'])}")
+            if made["passed_reason"]:
+                click.echo(f"{made['name']}: most of its passed reads: {_one_line(made['passed_reason'])}")
 
 
 def _one_line(cell: object) -> object:

@@ -154,7 +154,12 @@ def _plain(message: str) -> str:
     where, why = found["where"], found["why"]
     if "HTTP/2" in why or "SSL" in why:
         return f"what answers at {where} is no gRPC of `upwell serve`, or its TLS is another than was asked for ({why})"
-    return f"no proxy answers at {where} ({why.strip()}): is `upwell serve` running, and is this its gRPC port?"
+    if "refused" in why or "No such" in why or "resolution" in why:
+        return f"no proxy answers at {where} ({why.strip()}): is `upwell serve` running, and is this its gRPC port?"
+    return (
+        f"no proxy answers at {where} ({why.strip()}): is `upwell serve` running, and is this its gRPC port?"
+        " One with --grpc-tls-cert is asked with TLS (--tls or --tls-ca)."
+    )
 
 
 def from_rpc_error(error: grpc.RpcError) -> UpwellError:

@@ -35,9 +35,15 @@ def write_token(path: Path, token: str) -> None:
     with contextlib.suppress(FileNotFoundError):
         beside.unlink()
     # O_EXCL: a file or link that somebody else has put there is not written to.
-    with open(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
-        file.write(token + "\n")
-    beside.replace(path)
+    descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    try:
+        with open(descriptor, "w") as file:
+            file.write(token + "\n")
+        beside.replace(path)
+    except OSError:  # a full disk, or something else is in the way
+        with contextlib.suppress(OSError):
+            beside.unlink()
+        raise
 
 
 def remove_token(path: Path, token: str) -> None:

@@ -67,6 +67,10 @@ class Assembler:
         # as the history is the same one, it is sent with the same event again.
         self.last: tuple[Gtid, bytes] | None = None
         self.expected: tuple[Gtid, bytes] | None = None  # the source was asked for `last` again
+        # The binlog file that is read, with the second in which it was begun, and the one with which this connection
+        # is to begin, where there is no `last` to compare.
+        self.file = b""
+        self.expected_file = b""
         self._max_weight = max_weight
         self._checksum_size = 0
         self._sources: dict[bytes, str] = {}
@@ -78,6 +82,7 @@ class Assembler:
         self._accounts = False  # the statement may have changed who may read what
         self._stamp = 0.0
         self._told = b""  # the GTID event
+        self._named = b""  # the binlog file that comes next
         self._weight = 0
         self._changes: list[TableChanges] = []
         self._seen: list[MappedTable] = []
@@ -86,6 +91,8 @@ class Assembler:
         self._inflating: Inflating | None = None
         self._late: Iterator[None] | None = None  # the steps in which the rows that were read last are finished
         self._handlers = self._handler_table()
+        if tables.definitions is not None:
+            tables.definitions.passed = self._has_passed
 
     def _handler_table(self) -> list[Handler]:
         def ignore(data: bytes, at: int, end: int) -> None:
@@ -223,6 +230,7 @@ class Assembler:
         self._inflating = None
         self._checksum_size = 0
         self.expected = None
+        self.expected_file = b""
         self.tables.forget_ids()
 
     def _drop(self) -> None:
@@ -238,6 +246,8 @@ class Assembler:
         self.reset()
         self.position = position
         self.last = None
+        self.file = b""
+        self.tables.all_redefined()
         self._prepared.clear()
 
     def want(self, table: Table, columns: frozenset[str]) -> None:
@@ -258,6 +268,10 @@ class Assembler:
             odd.rewanted.add(qualified)
             if qualified in self.tables.followers:  # rows of other tables may have changed it
                 odd.untrusted[qualified] = "received while what is wanted of it changed"
+
+    def _has_passed(self, gtids: GtidSet) -> bool:
+        missing = gtids.difference(self.position.freeze())
+        return not missing or (self._gtid is not None and missing == GtidSet.of((self._gtid,)))
 
     def _note(self) -> Odd:
         if self._odd is None:
@@ -286,6 +300,8 @@ class Assembler:
         self._stamp = stamp
         self._told = told
         self._skip = gtid in self.position
+        if self._skip and self.last is None:  # the source was asked for it, to have one that can be compared later
+            self.last = gtid, told
 
     def _on_anonymous(self, data: bytes, at: int, end: int) -> None:
         raise StreamBroken("a transaction without a GTID; gtid_mode must be ON", None, ev.ANONYMOUS_GTID)
@@ -374,7 +390,7 @@ class Assembler:
             self._distrust(mapped, f"{UNDECODED}: {error}")
 
     def _distrust(self, mapped: MappedTable, reason: str) -> None:
-        _log.warning("rows of a table are not decoded", table=mapped.name, reason=reason, gtid=str(self._gtid))
+        self.tables.tell(mapped.name, reason)
         self._note().untrusted[mapped.name] = reason
 
     def _on_load(self, data: bytes, at: int, end: int) -> None:
@@ -436,9 +452,11 @@ class Assembler:
 
     def _members(self, statement: Statement) -> frozenset[str] | None:
         """The tables that a statement may have changed; None: any."""
-        if statement.tables is None:
-            return None
         defines = statement.kind is Kind.DDL and statement.schema
+        if statement.tables is None:
+            if defines:
+                self.tables.all_redefined()
+            return None
         return (self.tables.redefined if defines else self.tables.with_members)(statement.tables)
 
     def _on_xa(self, verb: str, written: bytes) -> None:
@@ -512,6 +530,7 @@ class Assembler:
     def _on_rotate(self, data: bytes, at: int, end: int) -> None:
         if self._gtid is not None:  # the server ended in the middle of writing it: it does not exist
             self._drop()
+        self._named = data[at + 8 : end]
         self.tables.forget_ids()
 
     def _on_format(self, data: bytes, at: int, end: int) -> None:
@@ -519,6 +538,10 @@ class Assembler:
             self._drop()
         whole_end = at - ev.HEADER + int.from_bytes(data[at - 10 : at - 6], "little")
         self._checksum_size = 4 if data[whole_end - 5] == 1 else 0
+        self.file = self._named + data[at - ev.HEADER : at - ev.HEADER + 4]
+        expected, self.expected_file = self.expected_file, b""
+        if expected and expected != self.file:
+            raise HistoryLost("the binlog is another file than before, and there is no transaction to compare")
 
     def _on_incident(self, data: bytes, at: int, end: int) -> None:
         self._lost("an incident event: the source lost changes")

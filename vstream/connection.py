@@ -13,10 +13,12 @@ from typing import Any
 import pymysql
 from pymysql.err import MySQLError
 
-from gtid_tracker.gtid import GtidSet
+from gtid_tracker.gtid import Gtid, GtidSet
 from sqltypes.errors import ConfigError, SourceDown, SourceError
 from sqltypes.source_checks import (
     BINLOG_STATUS,
+    NAMED,
+    NAMES,
     REPLICA_STATUS,
     REPLICAS,
     VARIABLES,
@@ -24,6 +26,7 @@ from sqltypes.source_checks import (
     Severity,
     SourceFacts,
     as_granted,
+    judged,
     stream_findings,
     why_unfit,
 )
@@ -31,9 +34,8 @@ from vstream.history import PLANNED_BY
 
 _COM_BINLOG_DUMP_GTID = 0x1E
 _FIRST_POSITION = 4
-_FACTS = (
-    "SELECT @@server_uuid, @@global.gtid_executed, @@global.gtid_purged, UNIX_TIMESTAMP(SYSDATE(6)), CURRENT_USER()"
-)
+_TOLD = "SELECT @@server_uuid, @@global.gtid_executed, @@global.gtid_purged, UNIX_TIMESTAMP(SYSDATE(6)), CURRENT_USER()"
+_STATUS = "SHOW GLOBAL STATUS WHERE Variable_name IN ('Uptime', 'Com_reset')"
 _VARIABLES = f"SHOW GLOBAL VARIABLES WHERE Variable_name IN {(*VARIABLES, *PLANNED_BY)}"
 _SYNTAX_ERROR = 1064
 _ACCESS_DENIED = 1227
@@ -67,6 +69,9 @@ class Session:
     findings: Sequence[Finding] = ()  # what it should be and is not, though it can be followed
     no_right: str = ""  # why it will refuse the dump
     settings: tuple[str, ...] = ()  # of PLANNED_BY
+    names: Finding = NAMED  # whether the binlog names columns now
+    resets: int = 0  # RESET statements since its start
+    newest: Gtid | None = None  # its own last transaction, which its binlog has; None where it is a replica, too
 
     @property
     def socket(self) -> socket.socket:
@@ -139,24 +144,44 @@ def log_in(account: Account) -> Session:
 def _ask(connection: Any) -> Session:
     with connection.cursor() as cursor:
         before = time.time()
-        cursor.execute(_FACTS)
+        cursor.execute(_TOLD)
         row = cursor.fetchone()
         assert row is not None
         server_uuid, executed, purged, server_time, account = row
         skew = float(server_time) - (before + time.time()) / 2
-        cursor.execute("SHOW GLOBAL STATUS LIKE 'Uptime'")
-        uptime = cursor.fetchone()
-        assert uptime is not None
-        started = float(server_time) - float(uptime[1])
+        cursor.execute(_STATUS)
+        status = {str(name): int(value) for name, value in cursor.fetchall()}
+        started = float(server_time) - status["Uptime"]
         variables = _variables(cursor)
-        findings = _judge(cursor, str(account), variables)
+        facts = _facts(cursor, str(account), variables)
+        findings = _judge(facts)
         no_right = _no_right(cursor, str(account))
         cursor.execute("SELECT ID, CHARACTER_SET_NAME FROM information_schema.COLLATIONS")
         charsets = {int(number): str(name) for number, name in cursor.fetchall() if number is not None}
     history = GtidSet.parse(executed), GtidSet.parse(purged)
     settings = tuple(variables.get(name, "") for name in PLANNED_BY)
     uuid_ = str(server_uuid).lower()
-    return Session(connection, uuid_, *history, skew, started, charsets, findings, no_right, settings)
+    newest = newest_of(uuid_, *history) if facts.replica_status == [] else None
+    return Session(
+        connection,
+        uuid_,
+        *history,
+        skew,
+        started,
+        charsets,
+        findings,
+        no_right,
+        settings,
+        names=judged(NAMES, variables),
+        resets=status["Com_reset"],
+        newest=newest,
+    )
+
+
+def newest_of(source: str, executed: GtidSet, purged: GtidSet) -> Gtid | None:
+    """The last of a server's own transactions, where its binlog still has it."""
+    logged = executed.difference(purged).intervals.get(source)
+    return Gtid(source, logged[-1] - 1) if logged else None
 
 
 def _variables(cursor: Any) -> dict[str, str]:
@@ -164,15 +189,18 @@ def _variables(cursor: Any) -> dict[str, str]:
     return {str(name).lower(): str(value) for name, value in cursor.fetchall()}
 
 
-def _judge(cursor: Any, account: str, variables: dict[str, str]) -> list[Finding]:
-    """What the doctor would find wrong with the stream. Raises ConfigError where it would lack changes."""
+def _facts(cursor: Any, account: str, variables: dict[str, str]) -> SourceFacts:
     logged = variables.get("log_bin") == "ON"
-    facts = SourceFacts(
+    return SourceFacts(
         as_granted(account),
         variables,
         _rows(cursor, BINLOG_STATUS) if logged else [],
         _rows(cursor, REPLICA_STATUS),
     )
+
+
+def _judge(facts: SourceFacts) -> list[Finding]:
+    """What the doctor would find wrong with the stream. Raises ConfigError where it would lack changes."""
     found = stream_findings(facts)
     why = why_unfit(found)
     if why:

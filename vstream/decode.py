@@ -13,28 +13,33 @@ from collections.abc import Callable, Mapping, Set
 
 import structlog
 
-from sqltypes.schema import ANY_TABLE, Table
+from sqltypes.schema import ANY_TABLE, ZONE_TABLES, Table
 from vstream.broken import MALFORMED
 from vstream.ddl import ALL
+from vstream.definitions import NOT_KNOWN, Definitions
 from vstream.events import DELETE_ROWS, FOLLOWED, PARTIAL_UPDATE_ROWS, UPDATE_ROWS
-from vstream.layout import DOUBLE, FLOAT, LayoutError, difference, lenenc, parse_table_map, table_names
+from vstream.layout import DOUBLE, FLOAT, LayoutError, add_members, difference, lenenc, parse_table_map, table_names
 from vstream.rows import RowDecoders, RowsDecoder, make_decoders
 
 _log = structlog.get_logger(__name__)
 
+ZONES_LOADED = "what MySQL knows of time zones has changed"
+_OF_ZONES = frozenset(table.qualified for table in ZONE_TABLES)
 MOST_COUNTED = 10_000  # tables whose changes are counted
 
 
 class MappedTable:
-    """A table id's meaning. `decoders` None: not wanted, or untrusted for the reason in `untrusted`."""
+    """A table id's meaning. `decoders` None: not wanted, or untrusted for the reason in `untrusted`. `odd`: that is
+    new, and the table may be another one than the wanted one."""
 
-    __slots__ = ("body", "decoders", "full_images", "full_update", "keys", "leads", "name", "untrusted")
+    __slots__ = ("body", "decoders", "full_images", "full_update", "keys", "leads", "name", "odd", "untrusted")
 
     def __init__(self, body: bytes, name: str) -> None:
         self.body = body
         self.name = name
         self.decoders: RowDecoders | None = None
         self.untrusted = ""
+        self.odd = False
         self.leads: frozenset[int] = frozenset()  # events of rows with which foreign keys change rows of wanted tables
         self.keys: RowsDecoder | None = None  # updated rows' columns to which foreign keys refer; None: any counts
         # What stands in front of the rows when nothing odd is in the event: no extra data, all columns present.
@@ -82,10 +87,12 @@ class MappedTable:
 class TableDecoders:
     """The tables wanted, and the meaning of the table ids seen."""
 
-    def __init__(self, *, in_steps: bool = False) -> None:
+    def __init__(self, *, in_steps: bool = False, definitions: Definitions | None = None) -> None:
         """`in_steps`: for who reads on an event loop: what takes long is done in steps, and very large rows are not
-        read. Else all are, however long that takes."""
+        read. Else all are, however long that takes. `definitions`: of tables whose columns the binlog does not name;
+        without it such are untrusted."""
         self.in_steps = in_steps
+        self.definitions = definitions
         self.by_id: dict[bytes, MappedTable] = {}
         self.writes: Counter[str] = Counter()  # statements that have changed rows, by the table's qualified name
         self.charsets: Mapping[int, str] = {}  # collation id -> character set, as the server lists them
@@ -96,10 +103,13 @@ class TableDecoders:
         self._doubted: set[str] = set()
         self._redefined: set[str] = set()
         self._led_by: dict[int, frozenset[str]] = {}  # `MappedTable.leads` by event
+        self._told: dict[str, str] = {}  # by table, why its rows are not decoded, as it was logged last
 
     def want(self, table: Table, columns: frozenset[str]) -> bool:
         """False if exactly this was wanted already. Raises KeyError for a column that the table has not."""
         positions = frozenset(table.column(name).position for name in columns)
+        if self.definitions is not None:
+            self.definitions.want(table)
         before = self._wanted.get((table.schema, table.name))
         if before == (table, positions):
             return False
@@ -124,11 +134,20 @@ class TableDecoders:
         named = {name for table, _ in self._wanted.values() for name, _, _ in table.referenced if meant(name)}
         self._redefined |= named - self._doubted
         self._doubted -= named
+        self._define_anew(meant)
         return self.with_members(names) | {
             table.qualified
             for table, _ in self._wanted.values()
             if any(map(meant, table.changed_by_deletes | table.changed_by_updates))
         }
+
+    def all_redefined(self) -> None:
+        """As `redefined`, where it is not known which tables are."""
+        self._define_anew(lambda name: True)
+
+    def _define_anew(self, meant: Callable[[str], bool]) -> None:
+        if self.definitions is not None and self.definitions.changed(meant):
+            self._parse_again()
 
     def children(self, deleted: Set[str], updated: Set[str]) -> frozenset[str]:
         """The wanted tables whose rows foreign keys may change when rows of these tables are deleted or updated."""
@@ -145,6 +164,8 @@ class TableDecoders:
             if table.qualified == qualified:
                 del self._wanted[key]
                 self._parse_again()
+        if self.definitions is not None:
+            self.definitions.unwant(qualified)
 
     def _parse_again(self) -> None:
         self.followers = frozenset(
@@ -179,20 +200,43 @@ class TableDecoders:
         if UPDATE_ROWS in mapped.leads:
             mapped.keys = self._key_decoder(mapped)
         wanted = self._wanted.get((schema, name))
-        if wanted is not None:
+        if mapped.name in _OF_ZONES:
+            mapped.untrusted = ZONES_LOADED
+        elif wanted is not None:
             try:
                 self._prepare(mapped, *wanted)
             except LayoutError as error:
-                mapped.untrusted = str(error)
-            if mapped.untrusted:
-                _log.warning("rows of a table are not decoded", table=mapped.name, reason=mapped.untrusted)
+                self._distrust(mapped, str(error))
         return mapped
+
+    def _distrust(self, mapped: MappedTable, reason: str) -> None:
+        mapped.untrusted = reason
+        mapped.odd = self.tell(mapped.name, reason)
+
+    def tell(self, name: str, reason: str) -> bool:
+        """Logs why rows of a table are not decoded, where that is not what was logged of it last."""
+        if self._told.get(name) == reason:
+            return False
+        if len(self._told) >= MOST_COUNTED:
+            self._told.clear()
+        self._told[name] = reason
+        _log.warning("rows of a table are not decoded", table=name, reason=reason)
+        return True
 
     def _prepare(self, mapped: MappedTable, table: Table, columns: frozenset[int]) -> None:
         layout = parse_table_map(mapped.body)
-        mapped.untrusted = difference(layout, table, self.charsets) or ""
-        if mapped.untrusted:
+        nameless = bool(layout.columns) and layout.columns[0].name is None
+        reason = difference(layout, table, self.charsets, by_schema=self.definitions is not None)
+        if reason:
+            self._distrust(mapped, reason)
             return
+        if nameless and self.definitions is not None:
+            if not self.definitions.is_known(table.qualified):
+                mapped.untrusted = NOT_KNOWN
+                mapped.body = b""  # the next event of the table is looked at anew
+                return
+            add_members(layout, table)
+        self._told.pop(mapped.name, None)
         mapped.decoders = make_decoders(layout, columns, self.charsets, late=self.in_steps)
         mapped.expect_full(len(layout.columns))
 

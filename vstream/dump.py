@@ -118,6 +118,7 @@ class DumpReader:
         self.received_at = clock()
         self.received_wall = wall_clock()
         self.received = False  # any event at all
+        self.drained = 0  # how often all had been taken that had arrived
 
     async def run(self) -> NoReturn:
         number = self._socket.fileno()
@@ -200,6 +201,7 @@ class DumpReader:
         try:
             chunk = self._socket.recv(RECEIVE)
         except WOULD_BLOCK:
+            self.drained += 1
             return False
         except OSError as error:
             raise DumpLost(f"the connection broke: {error}") from error

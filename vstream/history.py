@@ -13,6 +13,7 @@ from gtid_tracker.gtid import Gtid, GtidSet
 
 PLANNED_BY = ("version", "innodb_native_foreign_keys")
 """Variables that plans were made by, and that another start may change."""
+ANOTHER = "another server answers"
 SAME_START = 1.5  # seconds by which two tellings of one start may differ: MySQL tells whole seconds
 
 
@@ -46,7 +47,7 @@ def why_lost(position: GtidSet, last: tuple[Gtid, bytes] | None, before: Known |
         return ""
     if before.server_uuid != now.server_uuid:
         # It has all of our position; but who fills from it compares with what was read of another.
-        return f"another server answers: {now.server_uuid} instead of {before.server_uuid}"
+        return f"{ANOTHER}: {now.server_uuid} instead of {before.server_uuid}"
     for name, old, new in zip(PLANNED_BY, before.settings, now.settings, strict=False):
         if old != new:
             return f"the source was started anew with {name}={new}, and caches were planned for {name}={old}"

@@ -21,7 +21,7 @@ _META_BYTES = {
     **dict.fromkeys((VARCHAR, STRING, NEWDECIMAL, BIT, ENUM, SET), 2),
 }
 _NUMERIC = frozenset({TINY, SHORT, INT24, LONG, LONGLONG, NEWDECIMAL, FLOAT, DOUBLE, YEAR})
-_CHARACTER = frozenset({VARCHAR, STRING, BLOB})
+_CHARACTER = frozenset({VARCHAR, STRING, BLOB, VECTOR})  # of which the binlog tells collations
 _INTEGER_NAMES = {TINY: "tinyint", SHORT: "smallint", INT24: "mediumint", LONG: "int", LONGLONG: "bigint"}
 _PLAIN_NAMES = {
     FLOAT: "float", DOUBLE: "double", DATE: "date", YEAR: "year", BIT: "bit", TIMESTAMP2: "timestamp",
@@ -50,6 +50,7 @@ class ColumnLayout:
     unsigned: bool = False
     collation: int = BINARY_COLLATION
     members: tuple[bytes, ...] = ()
+    texts: tuple[str, ...] | None = None  # the members as the schema has them, where the binlog does not tell them
 
 
 @dataclass(slots=True)
@@ -167,27 +168,51 @@ def _strings(data: bytes, at: int) -> tuple[tuple[bytes, ...], int]:
     return tuple(found), at
 
 
-def difference(layout: TableLayout, table: Table, charsets: Mapping[int, str]) -> str | None:
-    """In words, the first way in which the binlog's table is not the wanted one; None if they agree."""
+def difference(
+    layout: TableLayout, table: Table, charsets: Mapping[int, str], *, by_schema: bool = False
+) -> str | None:
+    """In words, the first way in which the binlog's table is not the wanted one; None if they agree. `by_schema`: where
+    the binlog does not tell names and members, the schema's are right."""
     if len(layout.columns) != len(table.columns):
         return f"{len(layout.columns)} columns in the binlog, {len(table.columns)} in the schema"
     for column, wanted in zip(layout.columns, table.columns, strict=True):
-        if column.name is None:
+        if column.name is None and not by_schema:
             return "no column names in the binlog; binlog_row_metadata must be FULL"
-        if column.name.lower() != wanted.name.lower():
+        if column.name is not None and column.name.lower() != wanted.name.lower():
             return f"column {column.name!r} in the binlog, {wanted.name!r} in the schema"
         seen = describe(column)
         if seen != expected(wanted.type):
-            return f"column {column.name!r} is {seen} in the binlog, {expected(wanted.type)} in the schema"
-        if column.kind in (ENUM, SET):
+            return f"column {wanted.name!r} is {seen} in the binlog, {expected(wanted.type)} in the schema"
+        if column.name is None:
+            if column.kind in (ENUM, SET) and column.meta != listed_size(column.kind, len(wanted.type.members)):
+                return f"column {wanted.name!r} has another number of members in the binlog"
+        elif column.kind in (ENUM, SET):
             members = decoded_members(column, charsets)
             if members is not None and members != wanted.type.members:
                 return f"column {column.name!r} has other members in the binlog"
     return None
 
 
+def listed_size(kind: int, members: int) -> int:
+    """Bytes of a value of an ENUM or SET with so many members."""
+    if kind == ENUM:
+        return 1 if members < 256 else 2
+    size = (members + 7) // 8
+    return size if size < 5 else 8
+
+
+def add_members(layout: TableLayout, table: Table) -> None:
+    """The members of ENUM and SET columns are those of the table's definition, for the binlog does not tell them. A
+    member with a `?` may have another character there, which information_schema does not tell: no value is known."""
+    for column, wanted in zip(layout.columns, table.columns, strict=True):
+        if column.kind in (ENUM, SET) and not any("?" in member for member in wanted.type.members):
+            column.texts = wanted.type.members
+
+
 def decoded_members(column: ColumnLayout, charsets: Mapping[int, str]) -> tuple[str, ...] | None:
     """The members of an ENUM or SET as text; None where their character set has no exact decoder."""
+    if column.texts is not None:
+        return column.texts
     decode = text_decoder(charsets.get(column.collation, ""))
     if column.collation == BINARY_COLLATION:
         decode = text_decoder("utf8mb4")

@@ -57,7 +57,9 @@ def told(
         touched |= odd.untrusted.keys() | odd.rewanted & names
         tables = odd.tables | touched if odd.tables is not None else None
         # Where rows do not fit what is known of their table, another one may be there by that name.
-        schema = odd.schema or any(mapped.untrusted for mapped in seen)
+        schema = odd.schema or any(mapped.odd for mapped in seen)
+        for mapped in seen:
+            mapped.odd = False  # to look at the schema once is enough
         return Ddl(gtid, odd.statement or why(odd), tables, schema)
     return Transaction(gtid, changes, stamp, size) if changes else Progress(gtid)
 

@@ -80,6 +80,11 @@ class ChangeSource(Protocol):
         ...
 
     @property
+    def drained(self) -> int:
+        """Another number whenever all has been taken that had arrived."""
+        ...
+
+    @property
     def skew(self) -> float:
         """Seconds by which the source's clock is ahead of ours, as measured at the last login."""
         ...

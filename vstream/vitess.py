@@ -123,6 +123,7 @@ class VitessStream:
         self._goal: GtidSet | None = NOTHING
         self._moved = ""  # why it cannot go on from where it is: there are other shards, or they lack what has come
         self._missed = ""  # why what was missed is missed, until all shards have told where they are now
+        self.drained = 0  # responses; what else has arrived gRPC does not tell
         self._received_at = clock()
         self._current_at = wall_clock()  # when the position was the source's, as far as is known
 
@@ -307,6 +308,7 @@ class VitessStream:
             self._received_at, self._assembler.received_at = self._clock(), self._wall_clock()
             await self._feed(response)
             self._received = True
+            self.drained += 1
             self._look_connected()
 
     def _look_connected(self) -> None:

@@ -20,7 +20,6 @@ from collections.abc import Callable, Collection, Generator, Iterable, Iterator,
 from dataclasses import dataclass
 from itertools import product
 from math import prod
-from sys import getsizeof
 from typing import Any, cast
 
 from dataflow.arrangement import UNBOUNDED, Arrangement, Entries, Memory
@@ -377,12 +376,12 @@ class AnswerNode(Arrangement):
         return 1 + (sum(lengths) + sum(count for count in places if count <= MOST_COMBINATIONS)) // WEIGHED_AT_ONCE
 
     def load(self, key: Key, rows: list[Row]) -> Entry:
-        return self._entry(key, rows, sum(row_bytes(row, getsizeof) for row in rows))
+        return self._entry(key, rows, sum(row_bytes(row) for row in rows))
 
     def load_in_parts(self, key: Key, rows: list[Row], most: int) -> Generator[None, None, Entry]:
         size = 0
         for first in range(0, len(rows), most):
-            size += sum(row_bytes(row, getsizeof) for row in rows[first : first + most])
+            size += sum(row_bytes(row) for row in rows[first : first + most])
             yield
         return self._entry(key, rows, size)
 

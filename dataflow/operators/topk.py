@@ -12,7 +12,6 @@ from __future__ import annotations
 from bisect import bisect_left, insort
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from sys import getsizeof
 from typing import Any
 
 from dataflow.arrangement import Entries, LinearArrangement, Locate, Memory
@@ -95,7 +94,7 @@ class TopKNode(LinearArrangement):
             return  # it sorts behind the held tail
         del top.keys[at]
         gone = top.rows.pop(at)
-        self._resize(entries, entry, -row_bytes(gone, getsizeof))
+        self._resize(entries, entry, -row_bytes(gone))
         touch(entry)
         if not top.complete and len(top.rows) < self._limit:
             self.fail(entries, entry, "top_k_underflow")
@@ -109,17 +108,17 @@ class TopKNode(LinearArrangement):
         at = bisect_left(top.keys, sort_key)
         insort(top.keys, sort_key)
         top.rows.insert(at, narrow)
-        self._resize(entries, entry, row_bytes(narrow, getsizeof))
+        self._resize(entries, entry, row_bytes(narrow))
         if len(top.rows) > SLACK * self._limit + 16:
             top.keys.pop()
-            self._resize(entries, entry, -row_bytes(top.rows.pop(), getsizeof))
+            self._resize(entries, entry, -row_bytes(top.rows.pop()))
             top.complete = False
         touch(entry)
 
     def load(self, key: Key, rows: list[Row]) -> Entry:
         paired = sorted(((self._answer_sort_key(row), row[: self._width]) for row in rows), key=lambda pair: pair[0])
         top = Top([pair[0] for pair in paired], [pair[1] for pair in paired], complete=len(rows) < self._fetched)
-        size = sum(row_bytes(row, getsizeof) for row in top.rows) * 2
+        size = sum(row_bytes(row) for row in top.rows) * 2
         return self.new_entry(key, top, size)
 
     def copied(self, content: Any) -> Any:

@@ -11,7 +11,7 @@ from upwell.wire import Audited, Progress
 
 HEAD = "Caches filled with all their keys by Spark, and audited"
 LONGEST = 34  # letters of a title
-MOST = 12  # caches in the table, those with the most rows
+MOST = 4  # caches in the table, those with the most rows
 
 
 @dataclass(frozen=True)
@@ -29,15 +29,15 @@ def fill_all(
     """Fills the caches of these names, and audits them: (what was filled, why others were not)."""
     last: dict[str, Progress] = {}
     left: dict[str, str] = {}
-    for name, title in titles.items():
-        tell(f"filling {title}")
+    for number, (name, title) in enumerate(titles.items(), 1):
+        tell(f"filling {number} of {len(titles)}: {title}")
         try:
             last[name] = list(client.cache(name).fill(by="spark"))[-1]
         except CannotFill as error:
             left[name] = str(error)
     audited: dict[str, Audited] = {}
-    for name in last:
-        tell(f"auditing {titles[name]}")
+    for number, name in enumerate(last, 1):
+        tell(f"auditing {number} of {len(last)}: {titles[name]}")
         audited[name] = list(client.audit(name))[-1]
     return [Filled(titles[name], one, audited.get(name)) for name, one in last.items()], left
 

@@ -39,7 +39,7 @@ def create_caches(client: Client, templates: Iterable[Template], database: str) 
         if cache.state == "refused":
             made.refused[template.id] = cache.why
         else:
-            made.names[template.id] = cache.name  # another than asked for, if the query was cached before
+            made.names[template.id] = cache.name
             made.modes[template.id] = cache.mode
     return made
 

@@ -12,8 +12,8 @@ import signal
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from types import FrameType
 
@@ -23,6 +23,7 @@ from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from examples.lobsters import bulk, screen
 from examples.lobsters.cached import Made, create_caches, wait_until_applied, wait_until_current
+from examples.lobsters.cpu import process_seconds
 from examples.lobsters.data import Shape, shape_of
 from examples.lobsters.direct import Direct
 from examples.lobsters.keyspace import load_keyspace
@@ -31,8 +32,9 @@ from examples.lobsters.measure import Effort, draw_keys
 from examples.lobsters.pages import PageStream
 from examples.lobsters.proxy_process import ProxyFailed, ProxyProcess
 from examples.lobsters.queries import CATALOGUE, Sample
-from examples.lobsters.two_ports import PAGE_SECONDS, PageCosts, Pair, TwoPorts, all_pairs
+from examples.lobsters.two_ports import PAGE_SECONDS, Pair, TwoPorts, all_pairs
 from integration.debian_java import provide
+from integration.debian_mysql import mysql_client
 from integration.existing_vitess import ExistingVitess
 from integration.mysql_server import CannotStart
 from integration.private_mysql import ExistingServer, NoMySQL, Server, find_mysql, in_words
@@ -40,6 +42,8 @@ from upwell.client import Client
 from upwell.errors import UpwellError
 
 SEED = 20
+LINE_SECONDS = 10.0
+DEMO_ENDS = ["The demo ends here, and the proxy with it. `make run` goes on serving."]
 
 
 class Stopped(BaseException):
@@ -61,7 +65,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument(
         "--spark", action="store_true", help="fill every cache with all its keys by Spark, and audit it"
     )
-    parser.add_argument("--readme", action="store_true", help="put the first screen into README.md")
+    parser.add_argument("--readme", action="store_true", help="put what is printed into README.md")
     parser.add_argument(
         "--upstream", default=os.environ.get("UPSTREAM", ""), help="an existing MySQL or Vitess; nothing is loaded"
     )
@@ -85,7 +89,8 @@ def main(arguments: list[str] | None = None) -> int:
     except Stopped:
         console.print("stopped")
     except pymysql.MySQLError as error:
-        print(f"MySQL says: {in_words(error)}", file=sys.stderr)
+        who = "vtgate" if options.upstream.startswith("vitess:") else "MySQL"
+        print(f"{who} says: {in_words(error)}", file=sys.stderr)
         return 3
     except (NoMySQL, CannotStart, ProxyFailed, TimeoutError, UpwellError) as error:
         print(error, file=sys.stderr)
@@ -107,14 +112,22 @@ class Demo:
         self.console.print(line, soft_wrap=True, markup=False)
 
     @contextmanager
-    def busy(self, what: str) -> Iterator[Progress]:
-        """A spinner with the seconds, on a terminal; elsewhere a line."""
+    def busy(self, what: str) -> Iterator[Callable[[str], None]]:
+        """A spinner with the seconds, on a terminal; elsewhere a line, and every LINE_SECONDS what is told."""
         if not self.console.is_terminal:
             self.say(what)
         columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
         with Progress(*columns, console=self.console, transient=True, disable=not self.console.is_terminal) as progress:
-            progress.add_task(what)
-            yield progress
+            task, said = progress.add_task(what), time.monotonic()
+
+            def tell(now: str) -> None:
+                nonlocal said
+                progress.update(task, description=now)
+                if not self.console.is_terminal and time.monotonic() - said > LINE_SECONDS:
+                    said = time.monotonic()
+                    self.say(now)
+
+            yield tell
 
     def run(self) -> bool:
         """Whether every answer was equal to MySQL's. Does not return without `--demo`."""
@@ -135,20 +148,21 @@ class Demo:
         if server.private or is_loaded(server):
             if not server.private:
                 self.shape = shape_found(server)
-            lines = self._show(server, proxy, client, serving)
-            if self.options.readme:
-                screen.README.write_text(screen.with_block(screen.README.read_text(), lines))
+            measured = screen.measured(self._show(server, proxy, client, serving), serving)
         else:
-            lines = screen.addresses(serving)
-            if not client.caches():
-                lines += ["", *screen.next_steps(serving)]
-        if self.options.spark:
-            lines = [*self._fill(client), "", *lines]
+            measured = []
+        spark = self._fill(client) if self.options.spark else []
+        to_copy = screen.addresses(serving)
+        if not measured and not client.caches():
+            measured = ["Nothing is cached yet, so there is nothing to measure."] if self.options.demo else []
+            to_copy += ["", *screen.next_steps(serving)]
+        if self.options.readme:  # the screen of `make run`, or what SPARK=on adds to it
+            name, lines = ("spark", spark) if spark else ("screen", [*measured, "", *to_copy])
+            screen.README.write_text(screen.with_block(screen.README.read_text(), name, lines))
         # Not by the console: Ctrl-C in the middle of its work would have it print the screen once more.
-        print("", *lines, sep="\n", flush=True)
-        if self.options.demo:
-            print("\nThe demo ends here, and the proxy with it. `make run` goes on serving.")
-        else:
+        parts = [part for part in (spark, measured, DEMO_ENDS if self.options.demo else to_copy) if part]
+        print("", "\n\n".join("\n".join(part) for part in parts), sep="\n", flush=True)
+        if not self.options.demo:
             code = proxy.wait()
             raise proxy.failure(f"the proxy has ended by itself, with status {code}")
         return not self.different
@@ -186,10 +200,11 @@ class Demo:
             password=bool(server.password),
             database=DATABASE if server.private else server.database or "",
             source="vtgate" if isinstance(server, ExistingVitess) else "MySQL",
+            client=mysql_client(self.folder),
         )
 
-    def _show(self, server: Server, proxy: ProxyProcess, client: Client, serving: screen.Serving) -> list[str]:
-        """The first screen's lines."""
+    def _show(self, server: Server, proxy: ProxyProcess, client: Client, serving: screen.Serving) -> screen.Shown:
+        """What the first screen shows."""
         with self.busy("making the caches"):
             connection = self._connected(server)
             made = create_caches(client, CATALOGUE.values(), database_of(server))
@@ -202,29 +217,28 @@ class Demo:
         seconds = 0.0 if self.options.brief else 0.03
         ports = TwoPorts(direct, through, client, made, Effort(keys=12, seconds=seconds, runs=100))
         pairs = self._pairs(ports, made)
-        seen_ms, seen_by, pages = None, "", None
-        if server.private:
-            with self.busy("reading and writing pages at both ports"):
+        seen_ms, seen_by = None, ""
+        what = "reading and writing pages" if server.private else "reading pages"
+        with self.busy(f"{what} at both ports"):
+            if server.private:
                 seen_ms, seen_by = ports.write_until_seen()
-                pages = self._pages(ports, server)
+            stream = PageStream(self.shape, "N", SEED, writes=server.private)
+            enough = 1.0 if self.options.brief else PAGE_SECONDS
+            pages = ports.pages(readable(server.pid), proxy.pid, stream, enough)
+        if server.private:
             wait_until_current(client, connection)
             self._compare_again(ports, made)
         if self.options.table:
             self.say("\n".join([*screen.table(pairs, serving.source), ""]))
         for id, why in made.refused.items():
             self.say(f"not cached: {id} ({CATALOGUE[id].title}): {why}")
-        shown = screen.Shown(pairs, seen_ms, seen_by, pages, self.compared, self.different)
-        return screen.screen(shown, serving)
+        return screen.Shown(pages, made.modes, seen_ms, seen_by, self.compared, self.different)
 
     def _fill(self, client: Client) -> list[str]:
         """Every cache with all its keys, by Spark, and what that took."""
         titles = {template.cache_name: template.title for template in CATALOGUE.values()}
         names = {cache.name: titles.get(cache.name, cache.name) for cache in client.caches() if cache.state == "ready"}
-        with self.busy("starting Spark") as progress:
-
-            def tell(what: str) -> None:
-                progress.update(progress.task_ids[0], description=what)
-
+        with self.busy("starting Spark") as tell:
             found, left = bulk.fill_all(client, names, tell)
         self.different += sum(len(one.audited.different) for one in found if one.audited is not None)
         return bulk.lines(found, left)
@@ -235,25 +249,11 @@ class Demo:
         return connection
 
     def _pairs(self, ports: TwoPorts, made: Made) -> list[Pair]:
-        with self.busy("measuring each query at both ports, and comparing the answers") as progress:
-
-            def tell(what: str) -> None:
-                progress.update(progress.task_ids[0], description=what)
-
+        with self.busy("measuring each query at both ports, and comparing the answers") as tell:
             pairs = all_pairs(ports, made, lambda: Sample(self.shape, SEED), tell)
         for pair in pairs:
             self._count(pair.id, pair.keys, pair.differences)
         return pairs
-
-    def _pages(self, ports: TwoPorts, server: Server) -> PageCosts | None:
-        """None where the CPU of MySQL cannot be read: in another container."""
-        if server.pid is None:
-            return None
-        try:
-            stream = PageStream(self.shape, "N", SEED)
-            return ports.page_costs(server.pid, stream, 1.0 if self.options.brief else PAGE_SECONDS)
-        except OSError:
-            return None
 
     def _compare_again(self, ports: TwoPorts, made: Made) -> None:
         """After the writes."""
@@ -268,6 +268,15 @@ class Demo:
         self.different += len(differences)
         for line in differences[:1]:
             self.say(f"DIFFERENT {id}: {line}")
+
+
+def readable(pid: int | None) -> int | None:
+    """The process, if its CPU can be read: it cannot in another container, or on another machine."""
+    with suppress(OSError):
+        if pid is not None:
+            process_seconds(pid)
+            return pid
+    return None
 
 
 def shape_found(server: Server) -> Shape:

@@ -61,13 +61,18 @@ class ProxyProcess:
         grpc_port: int | None = None,
         http_port: int | None = None,
         mysql_port: int | None = None,
+        root: Path = ROOT,
+        python: str = sys.executable,
+        environment: Mapping[str, str] | None = None,
     ) -> None:
         """Starts it: `folder` takes the log, and the state unless that shall be kept where `serve` keeps it. Ports: 0
-        is any; None the usual one, or any if that is taken."""
+        is any; None the usual one, or any if that is taken. `root`: the sources that `python` runs; `environment`: set
+        for it besides ours."""
         self.grpc_port = self.http_port = self.mysql_port = 0
         self.moved = ""  # where a usual port is taken: what was taken instead, as a sentence
         self.log = folder / "upwell.log"
         self._upstream = upstream
+        self._root, self._python, self._environment = root, python, environment or {}
         self._options = [*([f"--state-dir={folder / 'state'}"] if private_state else []), *options]
         wanted = {"grpc": grpc_port, "http": http_port, "mysql": mysql_port}
         self._usual = {name: USUAL[name] if port is None else port for name, port in wanted.items()}
@@ -80,13 +85,13 @@ class ProxyProcess:
             self._log_start = log.tell()
             return subprocess.Popen(
                 [
-                    *(sys.executable, "-m", "upwell", "serve"),
+                    *(self._python, "-m", "upwell", "serve"),
                     *(f"--{name}-listen=127.0.0.1:{port}" for name, port in ports.items()),
                     *self._options,
                 ],
-                cwd=ROOT,
-                # Not on the command line, which everybody on the machine can read.
-                env={**os.environ, "UPWELL_UPSTREAM": self._upstream},
+                cwd=self._root,  # its sources are found here first
+                # The address is not on the command line, which everybody on the machine can read.
+                env={**os.environ, **self._environment, "UPWELL_UPSTREAM": self._upstream},
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,

@@ -1,29 +1,31 @@
 """The first screen of `make run`: 80 columns, one screen. Measured by `two_ports.py`, put into words here.
 
-`make screen` runs the real thing and puts what it prints between two marks in README.md.
+`make screen` runs the real thing and puts what it prints between marks in README.md.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import fmean
 
 from examples.lobsters.queries import CATALOGUE
-from examples.lobsters.two_ports import PageCosts, Pair
+from examples.lobsters.two_ports import Pages, Pair
 
 WIDTH = 80
 HEIGHT = 24
 SHOWN = 6  # queries
+EVICT = "evict"  # the mode of a cache that writes empty
 README = Path(__file__).parents[2] / "README.md"
-BEGIN, END = "<!-- screen: written by `make screen` -->\n```\n", "```\n<!-- /screen -->\n"
+MARKS = {"screen": "make screen", "spark": "make screen SPARK=on"}  # blocks of README.md, and what writes each
 
 
 @dataclass(frozen=True)
 class Serving:
     """Where everything is. `user`, `password`: of the account that is shown; "" where it has no password. `source`:
-    what is behind Upwell, in a word."""
+    what is behind Upwell, in a word. `client`: the command `mysql`."""
 
     mysql: str
     mysql_port: int
@@ -34,16 +36,18 @@ class Serving:
     password: bool
     database: str = ""
     source: str = "MySQL"
+    client: str = "mysql"
 
 
 @dataclass(frozen=True)
 class Shown:
-    """What was measured. None where it cannot be: a MySQL that is not ours is not written to."""
+    """What was measured. `seen_ms`: None for a MySQL that is not ours, which is not written to; there is nothing that
+    writes in its pages either. `modes`: of each query's cache."""
 
-    pairs: Sequence[Pair]
+    pages: Pages
+    modes: Mapping[str, str]
     seen_ms: float | None
     seen_by: str
-    pages: PageCosts | None
     compared: int
     different: int
 
@@ -53,20 +57,7 @@ def milliseconds(value: float) -> str:
 
 
 def times(value: float) -> str:
-    return f"{value:,.0f}x" if value >= 100 else f"{value:.1f}x"
-
-
-def by_gain(pairs: Sequence[Pair], count: int = SHOWN) -> list[Pair]:
-    """From the largest gain to the smallest, in even steps between: the smallest is always among them."""
-    ranked = sorted(pairs, key=lambda pair: -pair.gain)
-    if len(ranked) <= count:
-        return ranked
-    return [ranked[round(place * (len(ranked) - 1) / (count - 1))] for place in range(count)]
-
-
-def slowest(pairs: Sequence[Pair]) -> Pair:
-    """The query that takes MySQL longest, of those that Upwell answers with hits."""
-    return max(pairs, key=lambda pair: (pair.hits > 0.9, pair.mysql_ms))
+    return f"{value:,.0f}x" if value >= 10 else f"{value:.1f}x"
 
 
 def title(id: str) -> str:
@@ -75,26 +66,41 @@ def title(id: str) -> str:
 
 def screen(shown: Shown, serving: Serving) -> list[str]:
     """The lines: none is wider than WIDTH but that of the log, where its path is."""
-    lines = [*_slow(slowest(shown.pairs), serving), *_written(shown), "", *_queries(shown.pairs, serving.source), ""]
-    if shown.pages is not None:
-        lines.append(
-            f"MySQL's CPU for a page: {milliseconds(shown.pages.before_ms)} ms alone, "
-            f"{milliseconds(shown.pages.after_ms)} ms with Upwell ({shown.pages.pages} pages each)"
-        )
+    return [*measured(shown, serving), "", *addresses(serving)]
+
+
+def measured(shown: Shown, serving: Serving) -> list[str]:
+    """The screen without the lines to copy."""
     verdict = "equal" if not shown.different else f"{shown.different} DIFFERENT"
-    lines.append(f"{shown.compared:,} answers compared: {verdict}")
-    return [*lines, "", *addresses(serving)]
-
-
-def _slow(pair: Pair, serving: Serving) -> list[str]:
-    rows = (
-        (serving.source, serving.mysql, pair.mysql_ms, ""),
-        ("Upwell", f"127.0.0.1:{serving.mysql_port}", pair.upwell_ms, f"{times(pair.gain)} as fast"),
-    )
     return [
-        f"One slow query, two ports, the same driver: {title(pair.id)[:34]}",
-        *(f"  {name:7} {address:22} {milliseconds(ms):>9} ms   {gain}".rstrip() for name, address, ms, gain in rows),
+        *_pages(shown, serving.source),
+        *_written(shown),
+        "",
+        *_queries(shown, serving.source),
+        f"{shown.compared:,} answers compared: {verdict}",
     ]
+
+
+def _pages(shown: Shown, source: str) -> list[str]:
+    pages = shown.pages
+    alone, through = pages.alone, pages.through
+    between = ", writes between" if shown.seen_ms is not None else ""
+    lines = [_row(f"A page ({pages.count} at each{between})", f"{source} alone", "with Upwell", "")]
+    if alone.mysql_cpu_ms and through.mysql_cpu_ms:
+        lines.append(_times(f"{source}'s CPU", alone.mysql_cpu_ms, through.mysql_cpu_ms, "less"))
+    lines.append(_times("the page's time", alone.page_ms, through.page_ms, "as fast"))
+    lines.append(_row("  Upwell's CPU", "-", f"{milliseconds(through.upwell_cpu_ms)} ms", ""))
+    return lines
+
+
+def _times(what: str, alone: float, through: float, word: str) -> str:
+    return _row(
+        f"  {what}", f"{milliseconds(alone)} ms", f"{milliseconds(through)} ms", f"{times(alone / through)} {word}"
+    )
+
+
+def _row(what: str, alone: str, through: str, gain: str) -> str:
+    return f"{what:39} {alone:>12} {through:>12}  {gain}".rstrip()
 
 
 def _written(shown: Shown) -> list[str]:
@@ -104,24 +110,36 @@ def _written(shown: Shown) -> list[str]:
     return [f"A write at MySQL: {what} at Upwell shows it {milliseconds(shown.seen_ms)} ms after the COMMIT"]
 
 
-def _queries(pairs: Sequence[Pair], source: str) -> list[str]:
-    shown = by_gain(pairs)
-    title_of_all = f"{len(shown)} of {len(pairs)} cached queries, by gain"
-    head = f"{title_of_all:46} {f'{source} ms':>9} {'Upwell ms':>10} {'gain':>9}"
-    return [
-        head,
-        *(
-            f"  {title(pair.id)[:44]:44} {milliseconds(pair.mysql_ms):>9} {milliseconds(pair.upwell_ms):>10}"
-            f" {times(pair.gain):>9}"
-            for pair in shown
-        ),
-    ]
+def _queries(shown: Shown, source: str) -> list[str]:
+    """The queries that take most of the source's time, and the rest in a line."""
+    pages = shown.pages
+    first, rest = pages.queries[:SHOWN], pages.queries[SHOWN:]
+    emptied = [asked for asked in first if shown.modes.get(asked.id) == EVICT and asked.hits < 1.0]
+    head = f"Queries by their share of the time at {source}"
+    lines = [f"{head:42} {'share':>5} {f'{source} ms':>9} {'Upwell ms':>10} {'hits':>6}"]
+    for asked in first:
+        name = title(asked.id)[:36] + (" *" if asked in emptied else "")
+        lines.append(_query(f"  {name}", pages.share(asked), asked.mysql_ms, asked.upwell_ms) + f" {asked.hits:>6.0%}")
+    if rest:
+        mysql = [ms for asked in rest for ms in asked.mysql_ms]
+        upwell = [ms for asked in rest for ms in asked.upwell_ms]
+        lines.append(_query(f"  {len(rest)} others", sum(map(pages.share, rest)), mysql, upwell))
+    if emptied and shown.seen_ms is not None:
+        lines.append(f"  * A write to its tables, a vote say, empties it: {source} answers the next read.")
+    return lines
+
+
+def _query(name: str, share: float, mysql: Sequence[float], upwell: Sequence[float]) -> str:
+    shown = (milliseconds(fmean(each)) if each else "-" for each in (mysql, upwell))
+    return "{:42} {:>5.0%} {:>9} {:>10}".format(name, share, *shown)
 
 
 def mysql_command(serving: Serving) -> str:
     """A line to copy."""
     password = " -p" if serving.password else ""
-    return f"mysql -h 127.0.0.1 -P {serving.mysql_port} -u {serving.user}{password} {serving.database}".rstrip()
+    return (
+        f"{serving.client} -h 127.0.0.1 -P {serving.mysql_port} -u {serving.user}{password} {serving.database}".rstrip()
+    )
 
 
 def account(serving: Serving) -> str:
@@ -169,22 +187,31 @@ def outline(lines: Sequence[str]) -> list[str]:
     """The lines without what another run, another machine or another choice of queries prints."""
     found = []
     for line in lines:
-        line = re.sub(r"(the same driver: ).*", r"\1...", line)
-        line = re.sub(r"^  \S.*?( +[\d.,]+ +[\d.,]+ +[\d.,]+x)$", r"  ...\1", line)
-        line = re.sub(r"^  /.*", "  ...", line)
+        if line.startswith("  *"):
+            continue
+        line = re.sub(r"^  (?!\d+ others).*?((?: +[\d.,%-]+){3,})$", r"  ...\1", line)
+        line = re.sub(r"^  \S+(?= -h )", "  mysql", line)
+        line = re.sub(r"^  /\S+$", "  ...", line)
         found.append(re.sub(r" +", " ", re.sub(r"\d[\d.,]*", "0", line)))
     return found
 
 
-def block_of(text: str) -> list[str]:
-    """The lines between the marks."""
-    return text.partition(BEGIN)[2].partition(END)[0].splitlines()
+def block_of(text: str, name: str) -> list[str]:
+    """The lines between the marks of this name."""
+    return _around(text, name)[1].splitlines()
 
 
-def with_block(text: str, lines: Sequence[str]) -> str:
-    """The text with these lines between its marks. Raises ValueError where it has none."""
-    before, begin, rest = text.partition(BEGIN)
-    _, end, after = rest.partition(END)
-    if not begin or not end:
-        raise ValueError(f"no {BEGIN.splitlines()[0]} and {END.splitlines()[-1]} in the text")
-    return before + begin + "".join(f"{line}\n" for line in lines) + end + after
+def with_block(text: str, name: str, lines: Sequence[str]) -> str:
+    """The text with these lines between the marks of this name. Raises ValueError where it has none."""
+    before, _, after = _around(text, name)
+    return before + "".join(f"{line}\n" for line in lines) + after
+
+
+def _around(text: str, name: str) -> tuple[str, str, str]:
+    """What stands before the lines, the lines, and what stands behind them."""
+    begin, end = f"<!-- {name}: written by `{MARKS[name]}` -->\n```\n", f"```\n<!-- /{name} -->\n"
+    before, found, rest = text.partition(begin)
+    lines, ended, after = rest.partition(end)
+    if not found or not ended:
+        raise ValueError(f"no {begin.splitlines()[0]} and {end.splitlines()[-1]} in the text")
+    return before + begin, lines, end + after

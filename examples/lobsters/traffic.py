@@ -112,7 +112,8 @@ def main() -> int:
     except Stopped:
         return 0
     except pymysql.MySQLError as error:
-        print(f"MySQL says: {in_words(error)}", file=sys.stderr)
+        who = "vtgate" if os.environ.get("UPSTREAM", "").startswith("vitess:") else "MySQL"
+        print(f"{who} says: {in_words(error)}", file=sys.stderr)
         return 3
     except (NoMySQL, UpwellError, ValueError) as error:
         print(error, file=sys.stderr)

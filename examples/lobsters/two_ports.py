@@ -7,7 +7,7 @@ each read, for a tenth of a second on end; such a bout meets one round of a quer
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import cycle, islice
 from statistics import median
@@ -16,7 +16,7 @@ from examples.lobsters.cached import Made
 from examples.lobsters.cpu import process_seconds
 from examples.lobsters.direct import Direct
 from examples.lobsters.measure import Effort, draw_keys, same
-from examples.lobsters.pages import PageStream, run_page
+from examples.lobsters.pages import Page, PageStream, Rows, Write, run_page
 from examples.lobsters.queries import CATALOGUE, Parameters, Sample
 from upwell.client import Client
 
@@ -64,13 +64,42 @@ class Reads:
     hits: int = 0
 
 
+@dataclass(slots=True)
+class Asked:
+    """One query in the pages. Milliseconds of each of its reads, at MySQL's port and at Upwell's, misses among them.
+    `hits`: the part of Upwell's answers that were hits."""
+
+    id: str
+    mysql_ms: list[float] = field(default_factory=list)
+    upwell_ms: list[float] = field(default_factory=list)
+    hits: float = 0.0
+
+
 @dataclass(frozen=True, slots=True)
 class PageCosts:
-    """CPU of the whole MySQL for a page, in milliseconds: read at MySQL's port, and at Upwell's."""
+    """What a page takes at one port, in milliseconds.
 
-    pages: int
-    before_ms: float
-    after_ms: float
+    `page_ms`: its reads and writes, one after the other. `mysql_cpu_ms`: CPU of the whole MySQL, None where it cannot
+    be read. `upwell_cpu_ms`: CPU of the proxy.
+    """
+
+    page_ms: float
+    mysql_cpu_ms: float | None
+    upwell_cpu_ms: float
+
+
+@dataclass(frozen=True, slots=True)
+class Pages:
+    """`count` pages at each port, in turns. `queries`: of those pages, the one that MySQL spends most time on first."""
+
+    count: int
+    alone: PageCosts
+    through: PageCosts
+    queries: Sequence[Asked]
+
+    def share(self, asked: Asked) -> float:
+        """The query's part of the time that all reads of the pages take at MySQL's port."""
+        return sum(asked.mysql_ms) / sum(sum(each.mysql_ms) for each in self.queries)
 
 
 def seconds(port: Direct, id: str, key: Parameters) -> float:
@@ -128,23 +157,38 @@ class TwoPorts:
         ((served, *_),) = self.through.query("EXPLAIN LAST STATEMENT")
         return median(times) * 1e3, str(served)
 
-    def page_costs(self, pid: int, stream: PageStream, enough: float) -> PageCosts:
+    def pages(self, mysql: int | None, upwell: int, stream: PageStream, enough: float) -> Pages:
         """Pages in turns, one at each port. Writes go to MySQL's port, as an application may send them. After `enough`
-        seconds a few pages will do."""
-        for (_, page), _ in zip(stream, range(WARM_PAGES), strict=False):
-            run_page(page, self.through.read, self.direct.write)
-        used, pages, end = [0.0, 0.0], 0, time.monotonic() + enough
-        while pages < PAGES[0] or (pages < PAGES[1] and time.monotonic() < end):
-            for port, reader in enumerate((self.direct, self.through)):
-                used[port] += self._cpu_of_page(pid, stream, reader)
-            pages += 1
-        return PageCosts(pages, used[0] / pages * 1e3, used[1] / pages * 1e3)
+        seconds a few pages will do. `mysql`, `upwell`: numbers of the processes. A query that has no cache is left out:
+        a Vitess may not know it at all."""
 
-    def _cpu_of_page(self, pid: int, stream: PageStream, reader: Direct) -> float:
-        _, page = next(stream)
-        before = process_seconds(pid)
-        run_page(page, reader.read, self.direct.write)
-        return process_seconds(pid) - before
+        def warm(id: str, key: Parameters) -> Rows:
+            return self.through.read(id, key) if id in self._made.names else ()
+
+        for (_, page), _ in zip(stream, range(WARM_PAGES), strict=False):
+            run_page(page, warm, self.direct.write)
+        asked = {id: Asked(id) for id in CATALOGUE}
+        ports = (
+            PortPages(self.direct, mysql, upwell, self._made.names, lambda id: asked[id].mysql_ms),
+            PortPages(self.through, mysql, upwell, self._made.names, lambda id: asked[id].upwell_ms),
+        )
+        counted = self._counted()
+        pages, end = 0, time.monotonic() + enough
+        while pages < PAGES[0] or (pages < PAGES[1] and time.monotonic() < end):
+            for port in ports:
+                port.run(next(stream)[1], self.direct.write)
+            pages += 1
+        for id, (hits, reads) in self._counted().items():
+            new = reads - counted[id][1]
+            asked[id].hits = (hits - counted[id][0]) / new if new else 0.0
+        queries = sorted((each for each in asked.values() if each.mysql_ms), key=lambda each: -sum(each.mysql_ms))
+        alone, through = (port.costs(pages) for port in ports)
+        return Pages(pages, alone, through, queries)
+
+    def _counted(self) -> dict[str, tuple[int, int]]:
+        """Of each query: (hits, hits and misses) so far."""
+        caches = {cache.name: (cache.hits, cache.hits + cache.misses) for cache in self._client.caches()}
+        return {id: caches[name] for id, name in self._made.names.items()}
 
     def _seen_after(self, story: int) -> float:
         shown = self.through.read(STORY, (story,))
@@ -184,6 +228,43 @@ class TwoPorts:
         """Of the cache, as Upwell counts them."""
         name = self._made.names[id]
         return next(cache.hits for cache in self._client.caches() if cache.name == name)
+
+
+class PortPages:
+    """Pages whose reads go to one port. `times`: where the milliseconds of a query's reads are noted. `known`: the
+    queries that are read."""
+
+    def __init__(
+        self,
+        reader: Direct,
+        mysql: int | None,
+        upwell: int,
+        known: Container[str],
+        times: Callable[[str], list[float]],
+    ) -> None:
+        self._reader, self._processes, self._known, self._times = reader, (mysql, upwell), known, times
+        self._took = [0.0, 0.0, 0.0]  # seconds: of the client, of MySQL's CPU, of Upwell's
+
+    def run(self, page: Page, write: Callable[[Write], None]) -> None:
+        before = self._clocks()
+        run_page(page, self._read, write)
+        self._took = [took + now - then for took, now, then in zip(self._took, self._clocks(), before, strict=True)]
+
+    def costs(self, pages: int) -> PageCosts:
+        client, mysql, upwell = (took / pages * 1e3 for took in self._took)
+        return PageCosts(client, None if self._processes[0] is None else mysql, upwell)
+
+    def _clocks(self) -> list[float]:
+        used = [0.0 if pid is None else process_seconds(pid) for pid in self._processes]
+        return [time.perf_counter(), *used]
+
+    def _read(self, id: str, key: Parameters) -> Rows:
+        if id not in self._known:
+            return ()
+        began = time.perf_counter()
+        rows = self._reader.read(id, key)
+        self._times(id).append((time.perf_counter() - began) * 1e3)
+        return rows
 
 
 def all_pairs(ports: TwoPorts, made: Made, sample: Callable[[], Sample], tell: Callable[[str], None]) -> list[Pair]:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
 
-from integration.applications.sites import Service, Site
+from integration.applications.sites import Service, Site, site
 from integration.mysql_server import Server
 
 ACCOUNT, PASSWORD = "upwell_site", "of the site"
@@ -33,6 +35,7 @@ class Application:
     `service`: the program that serves a site, at an address (host:port).
     `fill`: installs the application into an empty database, with so much in it.
     `write`: a user changes the page at a path of `users` that begins with `written`, so that it has these words.
+    `headers`: go with each request.
     """
 
     name: str
@@ -45,6 +48,7 @@ class Application:
     log_in: Callable[[Site], None]
     written: str
     write: Callable[[Site, str, str], None]
+    headers: Mapping[str, str] = field(default_factory=dict)
 
 
 def installed(application: Application, server: Server, database: str, size: int) -> dict[str, str]:
@@ -59,3 +63,10 @@ def installed(application: Application, server: Server, database: str, size: int
     here = {"SITE_MYSQL": f"{server.host}:{server.port}", "SITE_URL": "http://localhost"}
     application.fill(found | here, size)
     return found
+
+
+@contextmanager
+def serving(application: Application, environment: Mapping[str, str], mysql: str, log: Path) -> Iterator[Site]:
+    """A site that asks MySQL at that address (host:port)."""
+    with site(application.service, {**environment, "SITE_MYSQL": mysql}, log, application.headers) as found:
+        yield found

@@ -18,7 +18,8 @@ def at(site: Site, path: str) -> str:
 
 def neutral(site: Site, text: str) -> str:
     """A text without what only tells of which site it is."""
-    return text.replace(str(site.port), PORT)
+    # Ids have digits, too.
+    return re.sub(rf"(?:(?<=%3a)|(?<![0-9a-f])){site.port}(?![0-9a-f])", PORT, text)
 
 
 def links(site: Site, path: str, page: Page) -> list[str]:

@@ -1,8 +1,8 @@
 """Whole applications, with and without Upwell, side by side (`make applications`).
 
-WordPress and MediaWiki are installed from the distribution's packages, Django from PyPI's with a site of this folder.
-They are filled and crawled. Both sites ask the same database, one of them through Upwell with `--auto-cache=on` and
-nothing else set. Each page is compared.
+WordPress, MediaWiki and Redmine are installed from the distribution's packages, Ghost from npm's, Django from PyPI's
+with a site of this folder. They are filled and crawled. Both sites ask the same database, one of them through Upwell
+with `--auto-cache=on` and nothing else set. Each page is compared.
 """
 
 from __future__ import annotations
@@ -15,20 +15,29 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from integration.applications.application import Application, installed
+from integration.applications.application import Application, installed, serving
 from integration.applications.crawl import crawl, different
 from integration.applications.django.installed import DJANGO
+from integration.applications.ghost.installed import GHOST
 from integration.applications.mediawiki.installed import MEDIAWIKI
+from integration.applications.paced import paced
+from integration.applications.redmine.installed import REDMINE
 from integration.applications.shapes import shapes
 from integration.applications.sides import Side, reads
-from integration.applications.sites import Site, site
+from integration.applications.sites import Site
 from integration.applications.wordpress.installed import WORDPRESS
 from integration.clients.tools import NotObtainable
 from integration.clients.world import upwell_beside
 from integration.mysql_server import Server
 from integration.private_mysql import find_mysql
 
-APPLICATIONS = {"wordpress": (WORDPRESS,), "mediawiki": (MEDIAWIKI,), "django": DJANGO}
+APPLICATIONS = {
+    "wordpress": (WORDPRESS,),
+    "mediawiki": (MEDIAWIKI,),
+    "redmine": (REDMINE,),
+    "ghost": (GHOST,),
+    "django": DJANGO,
+}
 WARM_ROUNDS = 12  # before anything is measured: automatic caching decides within seconds
 
 
@@ -38,14 +47,12 @@ def both_sites(
 ) -> Iterator[tuple[Site, Site, int]]:
     """One that asks MySQL, one that asks Upwell, and the proxy's port. Raises NotObtainable."""
     environment = installed(application, server, database, size)
-    with upwell_beside(server, folder, "--auto-cache=on") as port:
-        addresses = {"direct": f"{server.host}:{server.port}", "through": f"127.0.0.1:{port}"}
-        sites = [
-            site(application.service, environment | {"SITE_MYSQL": address}, folder / f"{name}.log")
-            for name, address in addresses.items()
-        ]
-        with sites[0] as direct, sites[1] as through:
-            yield direct, through, port
+    with (
+        upwell_beside(server, folder, "--auto-cache=on") as port,
+        serving(application, environment, f"{server.host}:{server.port}", folder / "direct.log") as direct,
+        serving(application, environment, f"127.0.0.1:{port}", folder / "through.log") as through,
+    ):
+        yield direct, through, port
     server.execute(f"DROP DATABASE `{database}`")
 
 
@@ -56,13 +63,18 @@ def main() -> int:
     arguments.add_argument("--pages", type=int, default=100, help="that are crawled, as anonymous and as a user")
     arguments.add_argument("--shapes", action="store_true", help="list the queries that were no hits, and why")
     arguments.add_argument("--rounds", type=int, default=5, help="that are measured, of each side in turn")
+    arguments.add_argument("--pace", type=float, help="seconds from page to page, and nothing warms up")
+    arguments.add_argument("--span", type=float, default=120, help="seconds of each span with --pace")
+    arguments.add_argument("--zone", help="of MySQL and its sessions, such as +02:00")
     given = arguments.parse_args()
-    wrong = 0
+    wrong, judge = 0, paced if given.pace else compared
+    flags = (f"--default-time-zone={given.zone}",) if given.zone else ()
     chosen = [given.only] if given.only else list(APPLICATIONS)
     for application in (one for name in chosen for one in APPLICATIONS[name]):
-        with tempfile.TemporaryDirectory() as folder, find_mysql(os.environ.get("UPSTREAM_TEST"), (), print) as server:
+        upstream = os.environ.get("UPSTREAM_TEST")
+        with tempfile.TemporaryDirectory() as folder, find_mysql(upstream, flags, print) as server:
             try:
-                wrong += compared(application, server, Path(folder), given)
+                wrong += judge(application, server, Path(folder), given)
             except NotObtainable as reason:
                 print(f"{application.name} cannot be had here: {reason}", file=sys.stderr)
                 return 2

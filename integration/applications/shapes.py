@@ -45,3 +45,36 @@ def shapes(server: Server, port: int) -> Shapes:
                 row = next(iter(cursor.fetchall()), row)
             found.reasons[row["query"]] = f"cacheable: {row['cacheable']} ({row['reason']})"
     return found
+
+
+BUSIEST = 30
+
+
+@dataclass(frozen=True, slots=True)
+class Busy:
+    """What MySQL has answered so far, Upwell's own questions among it. `statements`: of each text, and of each kind of
+    an account's, how often and seconds of the processor."""
+
+    statements: dict[str, tuple[int, float]]
+
+    def since(self, before: Busy) -> Iterator[str]:
+        """A line each, those that took most first."""
+        took = {
+            statement: (times - earlier[0], seconds - earlier[1])
+            for statement, (times, seconds) in self.statements.items()
+            if times > (earlier := before.statements.get(statement, (0, 0.0)))[0]
+        }
+        for statement, (times, seconds) in sorted(took.items(), key=lambda each: -each[1][1])[:BUSIEST]:
+            yield f"{seconds * 1000:8.1f} ms for {times:5}: {statement[:300]}"
+
+
+def busy(server: Server) -> Busy:
+    """Requires: its administrator may see, and set, what the performance schema counts."""
+    rows = server.execute(
+        "UPDATE performance_schema.setup_consumers SET enabled = 'YES' WHERE name = 'events_statements_cpu'",
+        "SELECT COALESCE(digest_text, ''), SUM(count_star), SUM(sum_cpu_time) FROM"
+        " performance_schema.events_statements_summary_by_digest GROUP BY digest_text"
+        " UNION ALL SELECT CONCAT('all ', event_name, ' of ', user), count_star, sum_cpu_time FROM"
+        " performance_schema.events_statements_summary_by_user_by_event_name WHERE count_star > 0 AND user IS NOT NULL",
+    )
+    return Busy({str(statement): (int(times), float(picoseconds) / 1e12) for statement, times, picoseconds in rows})

@@ -106,36 +106,49 @@ SESSIONS = "SELECT id FROM performance_schema.processlist WHERE id = {} AND 1 = 
 
 @dataclass(frozen=True, slots=True)
 class Read:
-    """A statement with `%s` for its parameters, and the keys that it is asked with in turn."""
+    """A statement with `%s` for its parameters, and the keys that it is asked with in turn: two as text, and two as a
+    prepared statement, so that neither way finds what the other one has filled."""
 
     name: str
     sql: str
     keys: tuple[tuple[object, ...], ...]
+
+    def key(self, number: int, *, prepared: bool = False) -> tuple[object, ...]:
+        """That of a round."""
+        return self.keys[number % 2 + 2 * prepared]
 
     def ordered(self, rows: Iterable[Sequence[object]]) -> list[Sequence[object]]:
         """The rows as they came where the statement orders them, else by their first column."""
         return list(rows) if "ORDER BY" in self.sql else sorted(rows, key=lambda row: str(row[0]))
 
 
-# What repeated reads ask for. Two keys each, so that of 50 rounds at most two are a first time.
+# What repeated reads ask for. Of 50 rounds of a way at most two are a key's first time.
 READS = (
-    Read("primary key", "SELECT id, name, country FROM author WHERE id = %s", ((3,), (7,))),
-    Read("in list", "SELECT id, title FROM article WHERE id IN (%s, %s, %s)", ((1, 2, 3), (5, 8, 13))),
+    Read("primary key", "SELECT id, name, country FROM author WHERE id = %s", ((3,), (7,), (4,), (9,))),
+    Read(
+        "in list",
+        "SELECT id, title FROM article WHERE id IN (%s, %s, %s)",
+        ((1, 2, 3), (5, 8, 13), (4, 6, 7), (9, 10, 11)),
+    ),
     Read(
         "join",
         "SELECT article.id, article.title, author.name FROM article JOIN author ON author.id = article.author_id"
         " WHERE author.id = %s ORDER BY article.id",
-        ((3,), (7,)),
+        ((3,), (7,), (4,), (9,)),
     ),
-    Read("aggregate", "SELECT COUNT(*), SUM(score) FROM article WHERE author_id = %s", ((3,), (7,))),
-    Read("text key", "SELECT id, country FROM author WHERE name = %s", (("author 2",), ("author 1 🐬",))),
+    Read("aggregate", "SELECT COUNT(*), SUM(score) FROM article WHERE author_id = %s", ((3,), (7,), (4,), (9,))),
+    Read(
+        "text key",
+        "SELECT id, country FROM author WHERE name = %s",
+        (("author 2",), ("author 1 🐬",), ("author 3",), ("author 4 🐬",)),
+    ),
     # MySQL announces these otherwise than it prepares them: they go through a temporary table. A prepared statement's
     # rows cannot be decoded, or are bytes, where the announcement is that of the prepared text.
     Read(
         "years of groups",
         "SELECT YEAR(published) AS x, COUNT(*) FROM article WHERE author_id = %s GROUP BY x",
-        ((3,), (7,)),
+        ((3,), (7,), (4,), (9,)),
     ),
-    Read("years", "SELECT DISTINCT YEAR(published) FROM article WHERE author_id = %s", ((3,), (7,))),
-    Read("documents", "SELECT DISTINCT a_json FROM every_type WHERE id = %s", ((1,), (2,))),
+    Read("years", "SELECT DISTINCT YEAR(published) FROM article WHERE author_id = %s", ((3,), (7,), (4,), (9,))),
+    Read("documents", "SELECT DISTINCT a_json FROM every_type WHERE id = %s", ((1,), (2,), (3,), (4,))),
 )

@@ -60,6 +60,7 @@ SESSIONS: tuple[Callable[..., SessionWorker], ...] = (
 )
 BRIEF_SESSIONS: tuple[Callable[..., SessionWorker], ...] = (AutocommitReader, TransactionReader, CommittedReader)
 LATE = ("--loose-plugin-load-add=semisync_source.so", "--loose-rpl-semi-sync-source-timeout=15")
+METADATA = ("--binlog-row-metadata=FULL", "--binlog-row-metadata=MINIMAL")  # by seed; the second is MySQL's default
 BETWEEN = 0.25  # seconds of load before each disturbance
 STUCK = 60.0  # seconds in which a worker that was told to stop must end
 DURABLE = ("--sync-binlog=1", "--innodb-flush-log-at-trx-commit=1")  # else a transaction is on the stream sooner
@@ -108,7 +109,7 @@ def hammer(
     result = Result(seed)
     rng = random.Random(seed)
     with ExitStack() as stack:
-        flags = ["--max-binlog-size=262144", *LATE, *rng.choice([(), DURABLE])]
+        flags = ["--max-binlog-size=262144", *LATE, *rng.choice([(), DURABLE]), METADATA[seed % 2]]
         server = stack.enter_context(find_mysql(extra_flags=flags, report=lambda line: None))
         prepare(server, shape)
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="upwell-hammer-")))

@@ -64,9 +64,10 @@ class Floor:
 class OneState:
     """The answers of one REPEATABLE READ transaction.
 
-    `hits`: versions that caches have shown it; `passed`: that MySQL has. `answers`: what caches have answered.
-    `must_count`: a group's version had changed at the proxy's position when MySQL was asked, so that a mixed snapshot
-    must be counted.
+    `hits`: versions that caches have shown it; `passed`: that MySQL has. `answers`: what caches have answered. `since`:
+    what was committed before its first answer was asked for: MySQL's snapshot may be opened behind a first hit, and is
+    older than its first own answer then. `changed`: a group's version had changed at the proxy's position when MySQL
+    was asked.
     """
 
     hits: dict[Group, int] = field(default_factory=dict)
@@ -74,13 +75,20 @@ class OneState:
     answers: dict[tuple[object, ...], Sequence[object]] = field(default_factory=dict)
     opened: bool = False  # MySQL has a snapshot
     mixed: bool = False
-    must_count: bool = False
+    changed: bool = False
+    since: Mapping[Group, int] | None = None
+
+    @property
+    def must_count(self) -> bool:
+        """Whether the proxy must have counted that it has seen two states. Where MySQL had opened its snapshot before
+        what hits have shown has changed, it has seen one."""
+        return self.mixed and self.changed
 
     def before_passing(self, history: History, position: str) -> None:
         """MySQL is about to be asked, and the proxy is at this position or beyond it."""
         if not self.opened:
             at = parse(position)
-            self.must_count |= any(min(history.at(group, at)) > version for group, version in self.hits.items())
+            self.changed |= any(min(history.at(group, at)) > version for group, version in self.hits.items())
 
     def has_told(self, seen: Seen) -> bool:
         """Whether a cache has told the transaction just this before, and MySQL has its snapshot since. It is then
@@ -90,6 +98,8 @@ class OneState:
 
     def judge(self, history: History, seen: Seen) -> list[Finding]:
         """What is wrong with the next answer."""
+        if self.since is None:
+            self.since = seen.before
         shown = shown_by(seen)
         asked = _asked(seen)
         before = self.answers.get(asked)
@@ -103,6 +113,7 @@ class OneState:
             self.hits |= shown
             return found + self._one_prefix(history, seen)
         self.opened = True
+        found += stale(seen, self.since)
         for group, version in shown.items():
             if version != self.passed.setdefault(group, version):
                 what = f"MySQL shows {version} of group {group}, and {self.passed[group]} before"
@@ -129,7 +140,8 @@ def _asked(seen: Seen) -> tuple[object, ...]:
 
 
 def stale(seen: Seen, before: Mapping[Group, int]) -> list[Finding]:
-    """What MySQL answers must have what was committed before it was asked, or before its snapshot was opened."""
+    """What MySQL answers must have what was committed before it was asked, or, in a transaction that keeps its
+    snapshot, before the transaction was given its first answer."""
     return [
         Finding(STALE, f"group {group} shows {version}, {before[group]} was committed before", seen)
         for group, version in shown_by(seen).items()

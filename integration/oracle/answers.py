@@ -210,12 +210,13 @@ def same_rows(wanted: Answer, found: Answer, *, ordered: bool, free: bool) -> bo
         return False
     kinds = [column.type for column in wanted.columns]
     if free or kinds != [column.type for column in found.columns]:
-        one, other = ([_loosely(answer, row, free) for row in answer.rows] for answer in (wanted, found))
+        one, other = ([loosely(answer, row, free) for row in answer.rows] for answer in (wanted, found))
         return one == other if ordered else Counter(one) == Counter(other)
     return False
 
 
-def _loosely(answer: Answer, row: bytes, free: bool) -> tuple[object, ...]:
+def loosely(answer: Answer, row: bytes, free: bool) -> tuple[object, ...]:
+    """The cells; `free`: the same for values that MySQL may take for equal."""
     cells = answer.cells(row)
     if not free:
         return cells

@@ -14,6 +14,7 @@ import pymysql
 from gtid_tracker.gtid import GtidSet
 from integration.mysql_server import Server
 from integration.oracle.answers import Answer, parse
+from integration.oracle.settings import USUALLY, Settings
 from integration.oracle.trees import Spelled, payload
 from integration.oracle.world import LOOSE
 from integration.proxy_thread import Beside, proxy_in_thread
@@ -21,7 +22,6 @@ from integration.raw_client import Ended, RawClient
 from integration.served import Reads
 from proxy.mysql.packets import packet
 
-# Like the sessions of upqueries, and of most applications.
 LOST = 2013  # the connection ended
 AT_ONCE = 16  # statements that are sent before the first answer is read
 Asked = tuple[str, Sequence[Spelled] | None]  # a text, and what is bound to it
@@ -29,7 +29,6 @@ Known = tuple[str | int, ...]  # a statement's text, and the types of its parame
 DISTRUSTED = "was not MySQL's own answer"
 LOOKS_IN_VAIN = 3  # that make no cache: then none is to come
 LOOK = 60.0  # seconds that a look of automatic caching may take
-SESSION = "SET time_zone = '+00:00'"
 BOUNDED = ", max_execution_time = 6000"  # milliseconds: joins of many tables may have billions of rows
 
 
@@ -43,6 +42,7 @@ class Asker:
     sessions: dict[str, RawClient] = field(default_factory=dict)
     prepared: dict[str, dict[Known, int]] = field(default_factory=dict)  # by session: numbers of statements
     took: list[float] = field(default_factory=list)  # seconds that each answer of the last `ask_all` was waited for
+    settings: Settings = USUALLY
     spaces: int = 0  # behind the text that was last prepared anew
 
     def __post_init__(self) -> None:
@@ -68,7 +68,9 @@ class Asker:
                     refused.append(f"{statement}: {error}")
         return refused
 
-    def new_database(self) -> None:
+    def new_database(self, settings: Settings = USUALLY) -> None:
+        """`settings`: of the sessions that ask from here on."""
+        self.settings = settings
         self.run(
             [f"DROP DATABASE IF EXISTS {self.database}", f"CREATE DATABASE {self.database}", f"USE {self.database}"]
         )
@@ -143,16 +145,42 @@ class Asker:
     def session(self, name: str) -> RawClient:
         found = self.sessions.get(name)
         if found is None:
-            make = self.beside.direct if name == "direct" else self.beside.client
-            found = self.sessions[name] = make(database=self.database)
-            found.query(SESSION + BOUNDED if name == "direct" else SESSION)
+            with self._packet():
+                make = self.beside.direct if name == "direct" else self.beside.client
+                found = self.sessions[name] = make(database=self.database)
+            found.query(self.settings.text + BOUNDED if name == "direct" else self.settings.text)
             self.prepared[name] = {}
         found.transcript.clear()
         return found
 
+    @contextmanager
+    def _packet(self) -> Iterator[None]:
+        """Who logs in meanwhile has the max_allowed_packet of the settings."""
+        if not self.settings.packet:
+            yield
+            return
+        with self.writer.cursor() as cursor:
+            cursor.execute("SELECT @@GLOBAL.max_allowed_packet")
+            (before,) = cursor.fetchall()[0]
+            cursor.execute(f"SET GLOBAL max_allowed_packet = {self.settings.packet}")
+            try:
+                yield
+            finally:
+                cursor.execute(f"SET GLOBAL max_allowed_packet = {before}")
+
     def ask(self, name: str, text: str, values: Sequence[Spelled] | None) -> Answer:
         """`values` None: as a text. An ended connection is an answer, too, with the error that drivers have for it."""
         return self.ask_all(name, [(text, values)])[0]
+
+    def with_own_tables(self, text: str, values: Sequence[Spelled] | None) -> tuple[Answer, Answer]:
+        """What MySQL says to both, each of whom opens the tables: with one MySQL keeps settings of who has opened it,
+        by which it computes VIRTUAL columns."""
+        found = []
+        for name in ("direct", "through"):
+            self.run(["FLUSH TABLES"])
+            self.wait()
+            found.append(self.ask(name, text, values))
+        return found[0], found[1]
 
     def anew(self, text: str) -> str:
         """The same text as a statement that was not prepared before: what MySQL makes of a value may depend on the

@@ -38,6 +38,7 @@ AES_DECRYPT({b}, 'key'); HEX(AES_ENCRYPT({s}, 'key')); BIN({n}); BIN_TO_UUID(UUI
 CHAR({n}, {n} USING utf8mb4); CHARSET({v}); COLLATION({s}); CONCAT({s}, {s}); CONCAT({s}, {v}, {s})
 CONCAT_WS({s}, {s}, {v}); HEX(COMPRESS({s})); CONV({s}, 16, 10); CONV({n}, 10, 2); DATE_FORMAT({d}, '%Y-%m %W %f')
 DAYNAME({d}); ELT({i}, {s}, {s}); EXPORT_SET({i}, {s}, {s}, ',', 4); EXTRACTVALUE({s}, '/a'); FORMAT({n}, {i})
+FROM_UNIXTIME({n}, '%W %M %e'); STR_TO_DATE({s}, '%W %M %e')
 FROM_BASE64({s}); GET_FORMAT(TIME, 'ISO'); HEX({v}); INET_NTOA({n}); HEX(INET6_ATON({s})); INET6_NTOA({b})
 INSERT({s}, {i}, {i}, {s}); JSON_PRETTY({j}); JSON_QUOTE({s}); JSON_TYPE({j}); JSON_UNQUOTE({j})
 JSON_VALUE({j}, {p}); LCASE({s}); LEFT({s}, {i}); LOWER({s}); LPAD({s}, {i}, {s}); LTRIM({s})

@@ -367,7 +367,8 @@ class Focus:
     """What queries are made of. `shapes` (): any. `plain`: of what may be maintained, True, False, or None for both.
     `favoured`: templates of conditions that come often; `large`: tables of many rows; `partial_dates`: in half of the
     rounds, for reads of them are mostly MySQL's. `everything`: rare and unusual types in some rounds, and each template
-    in its turn. `nested`: the share of rounds that are of `nested.py`."""
+    in its turn. `nested`: the share of rounds that are of `nested.py`; `computed`: of the others, those that have
+    VIRTUAL columns; `set`: of all, those whose sessions have set variables."""
 
     shapes: tuple[str, ...] = ()
     plain: bool | None = None
@@ -376,6 +377,8 @@ class Focus:
     partial_dates: bool = False
     everything: bool = False
     nested: float = 0.0
+    computed: float = 0.0
+    set: float = 0.0
 
 
 ANYTHING = Focus()

@@ -29,6 +29,8 @@ import dataflow.build
 import dataflow.operators.aggregate
 import dataflow.reader
 import planner.expressions
+import planner.needs
+import planner.session_needs
 import sqltypes.arithmetic
 import sqltypes.collation
 import sqltypes.compile
@@ -39,7 +41,7 @@ from dataflow.reader import ReaderNode
 from integration.mysql_server import Server
 from integration.oracle.asker import asker_beside
 from integration.oracle.grammar import Focus
-from integration.oracle.run import DATABASE, in_memory, oracle, planned_in_place
+from integration.oracle.run import DATABASE, READERS, in_memory, oracle, planned_in_place
 from integration.private_mysql import find_mysql
 from planner.evict import Analysis, _Select
 from tests.simulation.mutant import Patch, all_of, attribute, edit, nothing, rewritten
@@ -75,6 +77,10 @@ def only_the_first_term(terms: Sequence[Any], layout: Any) -> Any:
 
 def as_float(total: Decimal, value: Decimal) -> Decimal:
     return Decimal(repr(float(total) + float(value)))
+
+
+def nothing_needed(*_: object) -> frozenset[str]:
+    return frozenset()
 
 
 folding = dataflow.build._folding
@@ -205,6 +211,18 @@ FAULTS = (
         11,
     ),
     Fault(
+        "what a VIRTUAL column is computed with is no need of who reads it",
+        attribute(planner.session_needs, "virtual_needs", nothing_needed),
+        READERS,
+        2,
+    ),
+    Fault(
+        "the language of days is no need",
+        lambda patch: patch.delitem(planner.needs.BY_WORD, "lc_time_names"),
+        READERS,
+        72,
+    ),
+    Fault(
         "a sum over nothing is 0",
         edit(dataflow.operators.aggregate, "result", ("None if state[slot + 1] == 0 else ", "")),
         GROUPS,
@@ -226,11 +244,11 @@ def forget() -> None:
 
 
 @contextmanager
-def planted(fault: Fault) -> Iterator[None]:
+def planted(plant: Patch) -> Iterator[None]:
     patch = pytest.MonkeyPatch()
     with planned_in_place():  # the helper that plans would not have the fault
         try:
-            fault.plant(patch)
+            plant(patch)
             forget()
             yield
         finally:
@@ -258,12 +276,12 @@ def _quiet(line: str) -> None:
 def found_at(server: Server, fault: Fault, seconds: float = LONGEST) -> int:
     """The seed of a round that shows the fault and nothing without it; 0: none was found in that time."""
     if fault.seed:
-        with planted(fault):
+        with planted(fault.plant):
             if differs(server, fault.seed, 0, fault.focus):
                 return fault.seed
     ends, seed = monotonic() + seconds, FIRST
     while monotonic() < ends:
-        with planted(fault):
+        with planted(fault.plant):
             found = differs(server, seed, ends - monotonic(), fault.focus)
         if not found or not differs(server, found, 0, fault.focus):
             return found

@@ -13,6 +13,7 @@ from integration.oracle.answers import Announced, Answer, difference, explained,
 from integration.oracle.asker import LOST, Asker
 from integration.oracle.grammar import ANYTHING, Focus, Query, make_query
 from integration.oracle.nested import make_nested_query, make_nested_world
+from integration.oracle.settings import USUALLY, Settings, make_settings
 from integration.oracle.trees import (
     Given,
     Mark,
@@ -121,6 +122,7 @@ class Finding:
     batches: list[list[Write]]
     what: str
     text: str
+    settings: Settings = USUALLY
 
     @property
     def rough(self) -> tuple[str, ...]:
@@ -195,13 +197,19 @@ class Round:
         if self.nested:
             self.world = make_nested_world(self.nested)
         else:
-            self.world = make_world(self.rng, rows, partial_dates=partial, rare=rare, unusual=unusual)
+            fifth = random.Random(f"{seed} computed")
+            computed = fifth if fifth.random() < focus.computed else None
+            self.world = make_world(
+                self.rng, rows, partial_dates=partial, rare=rare, unusual=unusual, computed=computed
+            )
+        sixth = random.Random(f"{seed} settings")
+        self.settings = make_settings(sixth) if sixth.random() < focus.set else USUALLY
         self.batches: list[list[Write]] = []
         self.findings: list[Finding] = []
         self.caches: list[Cached] = []
 
     def play(self) -> None:
-        self.asker.new_database()
+        self.asker.new_database(self.settings)
         refused = self.asker.run(self.world.setup())
         assert all(statement.startswith("CREATE VIEW ") for statement in refused), refused
         self.world.views = [view for view in self.world.views if not view.is_one_of(refused)]
@@ -303,13 +311,13 @@ class Round:
             if served == "passed":
                 cached.announced(ask).note(found)
                 ask.answers.append(found)
-            kind = self.kind(cached, ask, wanted, found)
+            kind = self.kind(cached, ask, wanted, found, passed=served == "passed")
             if kind:
                 self.found(kind, cached, ask, f"{served} {reason}".strip(), wanted, found, text)
                 return
             self.compare_warnings(cached, ask, served, wanted, found)
 
-    def kind(self, cached: Cached, ask: Ask, wanted: Answer, found: Answer) -> str:
+    def kind(self, cached: Cached, ask: Ask, wanted: Answer, found: Answer, *, passed: bool) -> str:
         """What differs, "" where it is nothing, or MySQL's choice."""
         query, counts = cached.query, self.tally.counts
 
@@ -342,10 +350,23 @@ class Round:
             if not differs(other) and (kind != "spelling" or same(other, found, ordered=query.ordered)):
                 counts[name] += 1
                 return ""
-        if kind == "rows" and differs(self.of_twin(cached, ask)) in ("", "columns"):
-            counts["MySQL says so of the same rows with other indexes"] += 1
-            return ""
-        return kind
+        why = self.by_the_tables(cached, ask, found, passed=passed) if kind == "rows" else ""
+        counts[why] += bool(why)
+        return "" if why else kind
+
+    def by_the_tables(self, cached: Cached, ask: Ask, found: Answer, *, passed: bool) -> str:
+        """Why these rows are MySQL's, asked of others or opened by another; "" where they are not."""
+        query = cached.query
+
+        def differs(one: Answer, other: Answer) -> str:
+            return difference(one, other, ordered=query.ordered, free=query.free, announced=cached.announced(ask))
+
+        if differs(self.of_twin(cached, ask), found) in ("", "columns"):
+            return "MySQL says so of the same rows with other indexes"
+        opened = passed and self.world.computes
+        if opened and not differs(*self.asker.with_own_tables(*self.spelled(cached, ask))):
+            return "MySQL keeps a setting with the opened table"
+        return ""
 
     def of_twin(self, cached: Cached, ask: Ask) -> Answer:
         """What MySQL says to the same, asked of the same rows with other indexes. Its columns have other flags."""
@@ -456,4 +477,5 @@ class Round:
         cached = replace(cached, query=replace(cached.query, tree=tree))
         what, batches = explained(wanted, found), [list(batch) for batch in self.batches]
         ask = Ask(given, ask.prepared)
-        self.findings.append(Finding(self.seed, kind, cached, ask, served, self.world, batches, what, text))
+        seen = self.world, batches, what, text, self.settings
+        self.findings.append(Finding(self.seed, kind, cached, ask, served, *seen))

@@ -44,7 +44,8 @@ SHOWN_EVERY = 15.0  # seconds
 KINDS = ("error", "rows", "columns", "warnings", "spelling", "trust")
 ENDS = pymysql.err.MySQLError, AssertionError  # what ends a round whose MySQL has gone: it refuses what a round needs
 AUTOMATIC = {"auto_cache": "on", "auto_cache_reads": "2", "auto_cache_time": "0.001ms"}
-EVERYTHING = Focus(partial_dates=True, everything=True, nested=0.1)
+EVERYTHING = Focus(partial_dates=True, everything=True, nested=0.1, computed=0.4, set=0.3)
+READERS = Focus(computed=1.0, set=1.0)
 NESTED = Focus(nested=1.0)
 
 
@@ -177,6 +178,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--auto", action="store_true", help="no CREATE CACHE: what is read often is cached by itself")
     parser.add_argument("--steps", action="store_true", help="the proxy takes the smallest answer for a large one")
     parser.add_argument("--nested", action="store_true", help="only joins in brackets, WITH, views, queries in queries")
+    parser.add_argument("--readers", action="store_true", help="only sessions of odd variables, and VIRTUAL columns")
     given = parser.parse_args(arguments)
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.ERROR))
     with ExitStack() as stack:
@@ -218,7 +220,7 @@ def _played(server: Server, state: Path, given: argparse.Namespace, options: Map
                     seconds=given.seconds,
                     rounds=given.rounds,
                     kinds=kinds,
-                    focus=NESTED if given.nested else EVERYTHING,
+                    focus=NESTED if given.nested else READERS if given.readers else EVERYTHING,
                     result=result,
                 )
             except ENDS:

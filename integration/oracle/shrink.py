@@ -10,6 +10,7 @@ from typing import TypeVar
 from integration.oracle.asker import Asker
 from integration.oracle.round import Ask, Finding
 from integration.oracle.script import Played, Script, Step, asked_again, play
+from integration.oracle.settings import USUALLY
 from integration.oracle.trees import (
     Node,
     bound_values,
@@ -37,6 +38,7 @@ class Shrinker:
         self.twin = finding.cached.twin
         self.world = replace(finding.world, tables=[replace(table) for table in finding.world.tables])
         self.batches = [[write for write in batch if write.twin == self.twin] for batch in finding.batches]
+        self.settings = finding.settings
         self.played = Played()
 
     def script(self, title: str = "") -> Script:
@@ -49,7 +51,7 @@ class Shrinker:
         batches = [[write.text(self.world) for write in batch] for batch in self.batches]
         setup = self.world.setup((self.twin,))
         steps = asked_again(setup, cache_text(self.tree, self.twin), batches, step)
-        return Script(title, steps, query.ordered, query.free)
+        return Script(title, steps, query.ordered, query.free, self.settings)
 
     def differs(self) -> bool:
         if monotonic() > self.ends:
@@ -64,6 +66,7 @@ class Shrinker:
         """None where it does not differ when it is asked alone."""
         if not self.differs():
             return None
+        self.set_nothing()
         self.tables()
         self.fewer_changes()
         self.smaller_tree()
@@ -96,6 +99,11 @@ class Shrinker:
                     at += size
             size //= 2
         keep(left)
+
+    def set_nothing(self) -> None:
+        before, self.settings = self.settings, USUALLY
+        if not self.differs():
+            self.settings = before
 
     def tables(self) -> None:
         before = self.world, self.batches

@@ -7,6 +7,7 @@ import random
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from integration.oracle.computed import computed_of
 from integration.oracle.kinds import BY_NAME, FULL_TEXT, KINDS, RARE, UNUSUAL, Kind, with_partial_dates
 from integration.oracle.trees import Node, Table, literal_text, pieces
 
@@ -14,6 +15,7 @@ TWINS = ("x", "p")  # with indexes, without
 ID = Kind("id", "INT", "int", (), BY_NAME["ti"].near, BY_NAME["ti"].odd)
 LOOSE = "SET SESSION sql_mode = 'ALLOW_INVALID_DATES', time_zone = '+00:00'"
 NULLS = 0.15
+COMPUTED = 3  # columns of which others are computed, where any are
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,9 +23,12 @@ class Column:
     name: str
     kind: Kind
     nullable: bool
+    expression: str = ""  # of a VIRTUAL column
 
     @property
     def ddl(self) -> str:
+        if self.expression:
+            return f"{self.name} {self.kind.ddl} AS ({self.expression}) VIRTUAL"
         return f"{self.name} {self.kind.ddl}{'' if self.nullable else ' NOT NULL'}"
 
 
@@ -45,6 +50,10 @@ class WorldTable:
     columns: list[Column]
     rows: list[Row] = field(default_factory=list)
 
+    @property
+    def stored(self) -> list[Column]:
+        return [column for column in self.columns if not column.expression]
+
     def create(self, twin: str) -> str:
         lines = [column.ddl for column in self.columns] + ["PRIMARY KEY (id)"]
         if twin == "x":
@@ -54,12 +63,12 @@ class WorldTable:
         return f"CREATE TABLE {twin}{self.number} ({', '.join(lines)})"
 
     def replace(self, twin: str, rows: Sequence[Row]) -> str:
-        names = [column.name for column in self.columns]
+        names = [column.name for column in self.stored]
         values = ", ".join(f"({', '.join(row[name] for name in names)})" for row in rows)
         return f"REPLACE INTO {twin}{self.number} ({', '.join(names)}) VALUES {values}"
 
     def row(self, rng: random.Random, id_: int) -> Row:
-        return {"id": str(id_)} | {column.name: literal(rng, column) for column in self.columns[1:]}
+        return {"id": str(id_)} | {column.name: literal(rng, column) for column in self.stored[1:]}
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,6 +128,11 @@ class World:
     ids: int = 24  # those of rows are below this
     views: list[WorldView] = field(default_factory=list)
 
+    @property
+    def computes(self) -> bool:
+        """Whether it has VIRTUAL columns."""
+        return any(column.expression for table in self.tables for column in table.columns)
+
     def setup(self, twins: Sequence[str] = TWINS) -> list[str]:
         out = []
         for table in self.tables:
@@ -165,7 +179,7 @@ def _change(rng: random.Random, table: WorldTable, ids: int) -> tuple[str, tuple
         return f"DELETE FROM {{t}} WHERE {where}", ()
     if chance < 0.5:
         return f"UPDATE IGNORE {{t}} SET id = {rng.randrange(ids)} WHERE id = {rng.randrange(ids)}", ()
-    changed = rng.sample(table.columns[1:], rng.choice((1, 1, 2)))
+    changed = rng.sample(table.stored[1:], rng.choice((1, 1, 2)))
     sets = ", ".join(f"{item.name} = {literal(rng, item)}" for item in changed)
     return f"UPDATE IGNORE {{t}} SET {sets} WHERE {where}", ()
 
@@ -177,8 +191,10 @@ def make_world(
     partial_dates: bool = False,
     rare: random.Random | None = None,
     unusual: random.Random | None = None,
+    computed: random.Random | None = None,
 ) -> World:
-    """Tables that share some kinds, so that they can be joined. `rare`, `unusual`: choose kinds that they also have."""
+    """Tables that share some kinds, so that they can be joined. `rare`, `unusual`: choose kinds that they also have;
+    `computed`: VIRTUAL columns."""
     of = with_partial_dates if partial_dates else lambda kind: kind
     ids = rows + 10
     shared = rng.sample(KINDS, 2)
@@ -195,5 +211,16 @@ def make_world(
                 table.columns += more
                 for row in table.rows:
                     row |= {column.name: literal(other, column) for column in more}
+        if computed is not None:
+            table.columns += _computed_columns(computed, table)
         tables.append(table)
     return World(tables, ids)
+
+
+def _computed_columns(rng: random.Random, table: WorldTable) -> list[Column]:
+    found: list[Column] = []
+    for column in rng.sample(table.columns[1:], min(COMPUTED, len(table.columns) - 1)):
+        made = computed_of(rng, column.kind.family, column.name)
+        if made is not None:
+            found.append(Column(f"g{len(found)}", made[1], True, made[0]))
+    return found

@@ -21,7 +21,7 @@ from proxy.mysql.packets import CLIENT_DEPRECATE_EOF, ERR
 
 READS = 6  # of one SELECT, until it is a hit
 OWN_WRITES = "what its transaction has written"
-NO_CACHE = "no cache for this query"
+NO_CACHE = "no cache matches"
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,5 +221,5 @@ def make_caches(connection: pymysql.Connection[pymysql.cursors.Cursor], shapes: 
 def open_ones(verdicts: Iterable[Verdict], refused: dict[str, str], shapes: dict[str, str]) -> Iterator[Verdict]:
     """Those that may still become hits: the others are hits, refused, or MySQL's for their session's sake."""
     for verdict in verdicts:
-        if not verdict.hit and verdict.reason == NO_CACHE and shapes[verdict.sql] not in refused:
+        if not verdict.hit and verdict.reason.startswith(NO_CACHE) and shapes[verdict.sql] not in refused:
             yield verdict

@@ -29,7 +29,7 @@ from sqltypes.schema import ResultColumn
 
 OTHER_COLUMNS = "MySQL announces other columns than the cache has"
 SEVERAL = "MySQL announces the columns of such answers now in one way and now in another: this one shows in which"
-FIRST = "how MySQL announces the columns of such an answer is not known yet: this one shows it"
+FIRST = "first read of this query by this kind of client: MySQL answered it; the next can be a hit"
 KEPT = 10_000  # kinds of texts; then all are forgotten
 KEPT_READS = 1_000  # of one kind that is not always announced alike; then all are forgotten
 

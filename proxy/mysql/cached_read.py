@@ -14,6 +14,7 @@ from proxy.mysql.prepared import PreparedStatement
 from proxy.mysql.routes import Route, Target
 from proxy.mysql.text_cuts import cut
 from proxy.session_api import SessionCache
+from sqltypes.errors import UpwellError
 from sqltypes.expression import Value
 
 _ODD_NUMBER = re.compile(rb"(?!['\"])(?!(?:0|[1-9]\d*)(?:\.\d+)?\Z)")
@@ -55,6 +56,7 @@ class CachedRead:
     found: int | None = None  # what FOUND_ROWS() is behind the answer, of a query that counts
     # The text that might have a cache in the session's sql_mode, and its route.
     wanted: tuple[bytes, Route] | None = None
+    converted: bool = False  # the values are not the text's: they are in UTC
     generation: int = field(init=False)
 
     def __post_init__(self) -> None:
@@ -78,6 +80,17 @@ class CachedRead:
         """Whether its cache has another plan than when the read came, or none. What becomes of others is no matter."""
         return self.generation != self.cache.generation
 
+    def to_utc(self) -> str:
+        """Turns what the clocks of the session say into instants. Why MySQL must answer, "" if it need not."""
+        try:
+            values = self.cache.in_utc(self.values)
+            upto = None if self.upto is None else self.cache.in_utc(self.upto)
+        except UpwellError as error:
+            return f"{error.reason}: {error.message}"
+        self.converted = values is not self.values
+        self.values, self.upto = values, upto
+        return ""
+
     def itself(self) -> bytes:
         """Tells it from reads of other texts or values."""
         values = repr(tuple(self.values)).encode(errors="backslashreplace")
@@ -97,7 +110,7 @@ class CachedRead:
 
     def own_text(self) -> str:
         """The text that the client sent, "" where its values stand elsewhere, or it is no text."""
-        if isinstance(self.kind, PreparedStatement):
+        if isinstance(self.kind, PreparedStatement) or self.converted:
             return ""
         try:
             return self.text.decode()

@@ -53,7 +53,9 @@ from proxy.mysql.relay import Relay
 from proxy.mysql.responses import Kind, Outcome
 from proxy.mysql.rows import joined
 from proxy.mysql.session_context import SessionContext
+from proxy.mysql.session_variables import ALIKE
 from proxy.mysql.shown import Command, Said, command_of
+from proxy.mysql.told import as_told
 from proxy.mysql.trackers import forget_lost, hidden_table, learn_shown, only_row, unless_ended
 from proxy.mysql.upstream import Upstream
 from proxy.mysql.watched import watching
@@ -154,10 +156,10 @@ class CachedReads:
             read.wanted = text, route
             return None
         system = shared.system
-        cache = route.opened(system, entry.cache, binary=False, eof=eof)
+        cache = route.opened(system, entry.cache, binary=False, eof=eof, clocks=state.clocks)
         other = CachedRead(read.data, system.caches_version, cache, values, text, read.database, route, route)
         other.sent, other.forced, other.marks = read.sent, read.forced, read.marks
-        return other
+        return None if other.to_utc() else other
 
     def pass_read(self, read: CachedRead, why: str) -> None:
         """MySQL is to answer, unless the transaction was shown the answer before."""
@@ -248,7 +250,7 @@ class CachedReads:
             return
         told, kind = state.announces, read.kind
         resolved = kind.resolved if isinstance(kind, PreparedStatement) else None
-        found = kind.heads[told] = shared.announced.of(
+        found = kind.heads[told, read.cache] = shared.announced.of(
             read.cache, definitions_in(payloads, eof=eof),
             binary=isinstance(kind, PreparedStatement), eof=eof, told=told, resolved=resolved,
         )  # fmt: skip
@@ -282,8 +284,9 @@ class CachedReads:
 
     # -- answers -------------------------------------------------------------------------------------------------------
 
-    def _hit(self, read: CachedRead, *, filled: bool = False) -> bool:
-        """Answers, or has MySQL answer; False where the key is a hole, or held at an older state than was shown."""
+    def _hit(self, read: CachedRead, served: Served = Served.HIT) -> bool:
+        """Answers, or has MySQL answer; False where the key is a hole, or held at an older state than was shown.
+        `served`: MISS where the read waited for an upquery."""
         if read.body is not None:
             self._hit_before(read, read.body)
             return True
@@ -295,16 +298,19 @@ class CachedReads:
         try:
             body = read.cache.hit(values)
         except UpwellError as error:
-            self.pass_read(read, f"{error.reason}: {error.message}")
+            self.pass_read(read, error.told)
             return True
         if body is None:
             return self._shown.any and self._again(read)
         if read.cache.counts and (found := read.cache.found(read.values)) is None:
             return False
         if not self._headed(read, body):
+            read.cache.recount(None)
             return True
         read.found = found if read.cache.counts else None
-        self._show(read, body, Served.MISS if filled else Served.HIT)
+        if served is not Served.HIT:
+            read.cache.recount(served)
+        self._show(read, body, served)
         return True
 
     def _again(self, read: CachedRead) -> bool:
@@ -324,6 +330,9 @@ class CachedReads:
             self._remember(read, body)
         self._send(read, body)
         self._note(served, read.cache.name, hit_rule(self._state), position)
+        settings = self._state.settings
+        if settings is not ALIKE and served is Served.HIT and read.cache.told.judges(body, settings):
+            read.cache.told.judge(read.values, body, settings, as_told(read, self._state))
 
     def _shows(self, read: CachedRead, answer: Answer) -> bool:
         """Answers a transaction with what was filled or compared, if that is at the position. The rows of several keys
@@ -332,13 +341,14 @@ class CachedReads:
         if answer.horizon or answer.position != self._shared.position():
             return False
         if self._headed(read, answer.body):
+            read.cache.count(answer.served)
             self._show(read, answer.body, answer.served)
         return True
 
     def _hit_before(self, read: CachedRead, body: bytes) -> None:
         """Answers a REPEATABLE READ transaction from where it stands, which is not the position."""
-        read.cache.count_hit(read.values)
         if self._headed(read, body):
+            read.cache.count_hit(read.values)
             self._remember(read, body)
             self._send(read, body)
             self._note(Served.HIT, read.cache.name, read.rule, self._shown.position)
@@ -359,7 +369,7 @@ class CachedReads:
 
     def _command_of(self, text: bytes, statement: PreparedStatement | None, given: tuple[Value, ...]) -> Command:
         bound = None if statement is None else (statement, statement.types, repr(given))
-        return command_of(text, bound, self._state.database, self._state.announces)
+        return command_of(text, bound, self._state.database, self._state.told_as)
 
     def says_again(
         self, data: bytes, text: bytes, statement: PreparedStatement | None = None, given: tuple[Value, ...] = ()
@@ -411,13 +421,13 @@ class CachedReads:
         elif read.replanned:
             self.pass_read(read, OTHER_CACHES)
         elif read.cache.counts:
-            if not self._hit(read, filled=True):
+            if not self._hit(read, answer.served):
                 self.pass_read(read, NOT_COUNTED)
         elif one_state(state, self._shown):  # the fill is of use if it is a hit now
             verdict = self._gate(read)
             if isinstance(verdict, Pass):
                 self._pass(read, verdict)
-            elif verdict is not HIT or not (self._hit(read, filled=True) or self._shows(read, answer)):
+            elif verdict is not HIT or not (self._hit(read, answer.served) or self._shows(read, answer)):
                 self.pass_read(read, NOT_AT_POSITION)
         elif self._headed(read, answer.body):
             ahead = answer.position != self._shared.position() or answer.horizon != ""
@@ -425,6 +435,7 @@ class CachedReads:
             if ahead:
                 self._note_shown(answer)
             self._send(read, answer.body)
+            read.cache.count(answer.served)
             rule = AHEAD if ahead and answer.served is Served.HIT else hit_rule(state)
             self._note(answer.served, answer.cache, rule, answer.position)
 
@@ -447,7 +458,7 @@ class CachedReads:
         except UnknownCache:  # dropped while the read waited
             return OTHER_CACHES
         except UpwellError as error:  # limits of ours: without them MySQL would have answered
-            return f"{error.reason}: {error.message}"
+            return error.told
 
     async def _while_patient(
         self, filling: Coroutine[None, None, Answer | str], seconds: float, late: str
@@ -483,7 +494,8 @@ class CachedReads:
             return
         announced = read.announced
         # Where it depends on its characters or its rows whether a read may be a hit, each one is looked at.
-        if self._state.uniform and announced is not None and announced.at_hand(raw=self._state.raw):
+        at_hand = announced is not None and announced.at_hand(raw=self._state.raw) and not read.converted
+        if self._state.uniform and announced is not None and at_hand:
             if announced.uniform:
                 self._quick.remember(read.kind, read.head)
             elif announced.filled is not None:

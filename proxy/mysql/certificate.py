@@ -37,6 +37,18 @@ def server_context(cert: str = "", key: str = "") -> ssl.SSLContext:
     return context
 
 
+def checked_pem(certificate: bytes, key: bytes) -> None:
+    """Raises ConfigError for a certificate and a key, PEM, that do not make a pair."""
+    with tempfile.TemporaryDirectory(prefix="upwell-tls-") as folder:
+        shown, secret = Path(folder) / "certificate", Path(folder) / "key"
+        shown.write_bytes(certificate)
+        secret.write_bytes(key)
+        try:
+            ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(shown, secret, password="")
+        except OSError as error:
+            raise ConfigError(f"--grpc-tls-cert and --grpc-tls-key cannot be used together: {error}") from error
+
+
 def self_signed() -> bytes:
     """A new key and a certificate for it, PEM. On a curve: made at once, and a handshake costs a tenth of RSA's."""
     key = ec.generate_private_key(ec.SECP256R1())

@@ -7,6 +7,9 @@
     SHOW UPWELL STATUS [LIKE 'pattern']
     EXPLAIN CREATE CACHE FROM SELECT ...
     EXPLAIN LAST STATEMENT
+    SET [SESSION] boost_cached_queries = value
+
+The last one is PlanetScale Boost's, which applications may still send. It does nothing.
 
 A text is a command by its first words, comments aside; no statement of MySQL begins with them but `EXPLAIN last
 statement` (a column of a table named `last`), which DESCRIBE says as well. Every other text is left to MySQL.
@@ -70,8 +73,20 @@ class ExplainLastStatement:
     pass
 
 
+@dataclass(frozen=True, slots=True)
+class SetBoost:
+    """It does nothing."""
+
+
 Command = (
-    CreateCache | DropCache | ShowCaches | ShowProxiedQueries | ShowStatus | ExplainCreateCache | ExplainLastStatement
+    CreateCache
+    | DropCache
+    | ShowCaches
+    | ShowProxiedQueries
+    | ShowStatus
+    | ExplainCreateCache
+    | ExplainLastStatement
+    | SetBoost
 )
 
 Kind = Literal["string", "bigint", "double"]
@@ -97,25 +112,33 @@ class Done:
 
 @dataclass(frozen=True, slots=True)
 class LastStatement:
-    """How a session's last statement was answered. `served`: hit, miss, passed or answered (by
-    Upwell itself)."""
+    """How a session's last statement was answered. `served`: hit, miss, passed or answered (by Upwell itself). `sql`:
+    of a read that no cache matched; `locks`: it was a locking one."""
 
     served: str
     cache: str = ""
     reason: str = ""
     position: str = ""
+    sql: str = ""
+    locks: bool = False
 
 
 # Space and comments, but for those that MySQL executes. Possessive: a long run of them is never tried twice.
 _GAP = r"(?:\s|/\*(?![!+])(?:[^*]|\*(?!/))*+\*/|\#[^\n]*+(?:\n|\Z)|--(?=[\s\x00-\x1f]|\Z)[^\n]*+(?:\n|\Z))"
+_SCOPE = "(?: SESSION | LOCAL | GLOBAL )"
+_BOOST = rf"""
+    SET {_GAP}++ (?: @@ (?: {_SCOPE} \. )? | {_SCOPE} {_GAP}++ )? boost_cached_queries {_GAP}*+ :?= {_GAP}*+
+    (?: \w++ | '\w*+' | "\w*+" ) {_GAP}*+ (?: ;{_GAP}*+ )*+ \Z
+"""
 _HEAD = rf"""
-    {_GAP}*+ (?: CREATE {_GAP}++ CACHE | DROP {_GAP}++ CACHE
-    | SHOW {_GAP}++ (?: CACHES | PROXIED | UPWELL )
-    | EXPLAIN {_GAP}++ (?: CREATE {_GAP}++ CACHE | LAST {_GAP}++ STATEMENT {_GAP}*+ (?: ;{_GAP}*+ )*+ \Z ) )
-    (?![\w$.])
+    {_GAP}*+ (?: {_BOOST} | (?: (?: CREATE | DROP ) {_GAP}++ CACHES?
+    | SHOW {_GAP}++ (?: CACHES? | PROXIED | UPWELL )
+    | EXPLAIN {_GAP}++ (?: CREATE {_GAP}++ CACHES? | LAST {_GAP}++ STATEMENT {_GAP}*+ (?: ;{_GAP}*+ )*+ \Z ) )
+    (?![\w$.]) )
 """
 _FLAGS = re.IGNORECASE | re.VERBOSE
 _is_command = re.compile(_HEAD, _FLAGS | re.ASCII).match
+_is_boost = re.compile(rf"{_GAP}*+ {_BOOST}", _FLAGS | re.ASCII).match
 _may_be_command = re.compile(_HEAD.encode(), _FLAGS).match
 
 
@@ -129,13 +152,14 @@ def recognise(sql: str) -> Command | None:
     complete or has more behind it, with what would be accepted."""
     if _is_command(sql) is None:
         return None
+    if _is_boost(sql) is not None:
+        return SetBoost()
     words = _Words(sql)
     for head, usage, read in _GRAMMAR:
         if words.take(*head):
             words.usage = usage
             return read(words)
-    words.usage = "SHOW PROXIED QUERIES, SHOW UPWELL STATUS"
-    raise words.error("QUERIES or STATUS", 2)
+    raise words.unknown()
 
 
 class _Words:
@@ -210,6 +234,19 @@ class _Words:
         offset = self._tokens[at].start if at < len(self._tokens) else len(self._sql.rstrip())
         where = place(self._sql, offset) if at < len(self._tokens) else "at the end"
         return ParseError(f"{expected} is expected {where}; accepted is: {self.usage}")
+
+    def unknown(self) -> ParseError:
+        """The error of a text that begins as no command does: what could stand in the place where it differs."""
+        spoken = [token.text.upper() for token in self._tokens]
+        alike = max(_common(head, spoken) for head, _, _ in _GRAMMAR)
+        heads = [(head, usage) for head, usage, _ in _GRAMMAR if _common(head, spoken) == alike]
+        self.usage = ", or ".join(usage for _, usage in heads)
+        return self.error(" or ".join(dict.fromkeys(head[alike] for head, _ in heads)), alike)
+
+
+def _common(head: tuple[str, ...], spoken: list[str]) -> int:
+    """With how many words of a command's head a text begins."""
+    return next((at for at, word in enumerate(head) if spoken[at : at + 1] != [word]), len(head))
 
 
 def _create(words: _Words) -> CreateCache:

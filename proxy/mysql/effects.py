@@ -61,7 +61,7 @@ OF_KINDS: dict[Kind, OfKind] = {
     Kind.HARMLESS: OfKind("`SHOW`, `DESCRIBE`, `EXPLAIN`", Locks.NEVER, undone=True),
     Kind.LOCK_TABLES: OfKind("`LOCK TABLES`, `FLUSH TABLES ... WITH READ LOCK`", bound=Bound.COMMITS, table_locks=True),
     Kind.UNLOCK_TABLES: OfKind("`UNLOCK TABLES`", table_locks=False),
-    Kind.DDL: OfKind("`CREATE`, `ALTER`, `DROP`, `GRANT`, `ANALYZE TABLE` ...", bound=Bound.COMMITS),
+    Kind.DDL: OfKind("`CREATE`, `ALTER`, `DROP`, `GRANT`, `ANALYZE TABLE` ...", bound=Bound.COMMITS, explained=True),
     Kind.TEMPORARY: OfKind("`CREATE` and `DROP TEMPORARY TABLE`", temporary=True),
     Kind.CALL: OfKind("`CALL`", savepoint=True, single=False),
     Kind.PREPARE: OfKind("`PREPARE`", explained=True, undone=True),
@@ -75,12 +75,6 @@ OF_KINDS: dict[Kind, OfKind] = {
 SNAPSHOT = "consistent snapshot"  # an option of START TRANSACTION
 OF_CHARACTER_SETS = ("names", "char", "collation")  # so begin the names of the variables by which strings are read
 OF_TRANSACTIONS = frozenset({"autocommit", "transaction_isolation", "transaction_read_only"})
-LASTING = frozenset({Kind.CALL, Kind.EXECUTE, Kind.OTHER})
-LETS_GO = frozenset({
-    Kind.READ, Kind.LOCKING_READ, Kind.WRITE, Kind.BEGIN, Kind.COMMIT, Kind.ROLLBACK, Kind.SAVEPOINT, Kind.SET,
-    Kind.USE, Kind.HARMLESS, Kind.KILL,
-})  # fmt: skip
-"""Kinds whose locks go with the transaction, if there are any."""
 BOUNDS = frozenset({Bound.BEGINS, Bound.ENDS})
 
 
@@ -97,6 +91,8 @@ class Effects:
     ends: bool  # it ends it, so or by committing it: DDL, LOCK TABLES
     ends_only: bool  # it ends it, and does no more than that
     ends_within: bool  # one of several statements ends it
+    commits_within: bool  # one of several statements commits what was open by doing something else (ANALYZE TABLE)
+    locks_within: bool  # one of several, which commits nothing itself, may lock or write rows
     # How transactions begin.
     sets_autocommit: bool  # one of several statements sets it
     saves: bool  # it may set a savepoint
@@ -122,8 +118,6 @@ class Effects:
     one_phase: bool  # it commits an XA transaction, which is in no binlog if it was prepared
     # No error: nothing of the session need be looked at, and no temporary table can have got another name.
     simple: bool
-    lasts: bool  # it may leave what a new session on the same connection to MySQL would still have
-    holds: bool  # it may take what others wait for, and what does not go with a transaction
 
 
 def effects_of(statement: Statement) -> Effects:
@@ -153,6 +147,8 @@ def effects_of(statement: Statement) -> Effects:
         ends=of_kind.bound is not Bound.NONE,
         ends_only=of_kind.bound is Bound.ENDS and not statement.options,
         ends_within=any(OF_KINDS[part.kind].bound is not Bound.NONE for part in statement.parts),
+        commits_within=any(OF_KINDS[part.kind].bound is Bound.COMMITS for part in statement.parts),
+        locks_within=any(of_part.locks is not Locks.NEVER and of_part.bound is Bound.NONE for of_part in of_parts[1:]),
         sets_autocommit=any(one.name == "autocommit" for part in statement.parts for one in part.settings or ()),
         saves=not understood or (any(part.savepoint for part in of_parts) and not goes_back),
         table_locks=table_locks[-1] if table_locks else None,
@@ -178,8 +174,6 @@ def effects_of(statement: Statement) -> Effects:
         triggers=any(part.kind is Kind.WRITE for part in parts),
         one_phase=any(ONE_PHASE in part.options for part in parts),
         simple=simple,
-        lasts=unsettles or not understood or any(part.kind in LASTING for part in parts) or "gtid_next" in settings,
-        holds=not all(part.kind in (*LETS_GO, Kind.SEVERAL) for part in parts),
     )
 
 

@@ -72,6 +72,8 @@ class Executions:
                 found.why = READ_OTHERWISE
             if not found.why:
                 values = target.bind(found.given, statement)
+                if target.cache is not None and target.cache.clocks is not None:
+                    values = tuple(target.cache.in_utc(values))
                 target.learn(before, data[9:], found.given, values, statement)
                 found.values = values
 
@@ -81,9 +83,15 @@ class Executions:
         hint = self._state.hint
         if hint is None:  # not known: the gate asks
             hint = statement.hinted
-        if target is None or target.version != shared.system.caches_version or statement.hinted != hint:
+        clocks = self._state.clocks
+        if (
+            target is None
+            or target.version != shared.system.caches_version
+            or statement.hinted != hint
+            or statement.clocks is not clocks
+        ):
             target = statement.target = self._in_its_mode(statement, hint)
-            statement.hinted = hint
+            statement.hinted, statement.clocks = hint, clocks
             self._announce(statement, target)
         if not target.route.by_clock:
             return target
@@ -97,12 +105,13 @@ class Executions:
 
     def _in_its_mode(self, statement: PreparedStatement, hint: bytes, now: bytes | None = None) -> Target:
         """The target of the text as it is or, where the session's sql_mode counts, of the one with this hint."""
-        plain = self._shared.target(statement, eof=self._eof, now=now)
+        clocks = self._state.clocks
+        plain = self._shared.target(statement, eof=self._eof, now=now, clocks=clocks)
         assert plain is not None
         shared, cache = self._shared, plain.cache
         if not (shared.may_have(hint) if cache is None else hint and self._state.differing(cache.needs)):
             return plain
-        return self._shared.target(statement, eof=self._eof, now=now, hint=hint) or plain
+        return self._shared.target(statement, eof=self._eof, now=now, hint=hint, clocks=clocks) or plain
 
     def _announce(self, statement: PreparedStatement, target: Target) -> None:
         """The statement is for another cache than before."""
@@ -110,7 +119,7 @@ class Executions:
         statement.heads.clear()
         announces, version = statement.announced
         if target.cache is not None and announces is not None and version == target.version:
-            statement.heads[announces] = self._shared.announced.of(
+            statement.heads[announces, target.cache] = self._shared.announced.of(
                 target.cache, definitions_in(statement.answer, eof=self._eof),
                 binary=True, eof=self._eof, told=announces, resolved=statement.resolved,
             )  # fmt: skip

@@ -4,18 +4,15 @@
 client why and closed both: there is no way from here into the command phase but through MySQL's OK.
 
 The connection to MySQL is opened first, since the greeting is MySQL's. It uses TLS where the client does, unless the
-upstream's settings say always or never. Or it is one that is kept (`kept.py`), on which the client's account is changed
-to; a client that asks for other than was foreseen gets a new one all the same.
+upstream's settings say always or never.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-import os
 import socket
 import ssl
-import time
 from dataclasses import dataclass, field, replace
 
 from external_upquery.upstream import Upstream
@@ -23,16 +20,12 @@ from proxy.mysql.auth_relay import CACHING_SHA2, DENY_ME, AuthRelay, Outcome, St
 from proxy.mysql.compression import Compression, agreed
 from proxy.mysql.dial import connected
 from proxy.mysql.error_numbers import login_error
-from proxy.mysql.kept import Kept, KeptConnections, likeness
 from proxy.mysql.logged_in import LoggedIn
 from proxy.mysql.login_errors import CLIENT_SPEAKS, MYSQL_SPEAKS, source_down, source_error, unauthenticated
 from proxy.mysql.login_packets import (
-    NONCE,
-    ChangeUser,
     Greeting,
     HandshakeResponse,
     decode_name,
-    encode_change_user,
     encode_handshake_response,
     is_too_old,
     offered_capabilities,
@@ -49,7 +42,6 @@ from proxy.mysql.packets import (
     CLIENT_PROTOCOL_41,
     CLIENT_SECURE_CONNECTION,
     CLIENT_SSL,
-    EOF,
     ERR,
     Malformed,
     parse_error,
@@ -62,10 +54,6 @@ from sqltypes.errors import (
 )
 
 LOGIN_SECONDS = 10.0  # MySQL's own default (connect_timeout)
-
-TOO_MANY = 1040  # connections, MySQL says
-TRIES, PAUSE = 20, 0.005
-"""How often a connection is asked for, and seconds between: MySQL closes one before it counts one less."""
 
 # Who has not said yet who it is and leaves: MySQL is told a name that is nobody's, and denies it (see `DENY_ME`).
 NOBODY = encode_handshake_response(
@@ -84,7 +72,6 @@ class LoginSettings:
     upstream_tls: ssl.SSLContext | None
     seconds: float
     keys: PasswordKeys = field(default_factory=PasswordKeys)
-    kept: KeptConnections = field(default_factory=lambda: KeptConnections(0, time.monotonic))
 
 
 def login_settings(
@@ -93,13 +80,10 @@ def login_settings(
     *,
     client_tls_required: bool = False,
     seconds: float = LOGIN_SECONDS,
-    kept: int = 0,
 ) -> LoginSettings:
-    """`client_tls`: what clients may use, None for no TLS. `seconds`: for one whole login. `kept`: how many connections
-    wait for the next logins at most. Raises ConfigError."""
+    """`client_tls`: what clients may use, None for no TLS. `seconds`: for one whole login. Raises ConfigError."""
     server = upstream.for_clients()
-    waiting = KeptConnections(kept, time.monotonic)
-    return LoginSettings(server, client_tls, client_tls_required, server.ssl_context(), seconds, kept=waiting)
+    return LoginSettings(server, client_tls, client_tls_required, server.ssl_context(), seconds)
 
 
 async def log_in(client: socket.socket, settings: LoginSettings) -> LoggedIn:
@@ -126,68 +110,34 @@ async def log_in(client: socket.socket, settings: LoginSettings) -> LoggedIn:
         raise
 
 
-class Unfit(Exception):
-    """A connection that was kept is none for this client."""
-
-
 class _Login:
     """Invariants:
     1. `_client` and `_server` are what is open and can be written to at this moment; None during a TLS handshake, which
        closes its socket itself if it fails.
     2. `_relay` is not None exactly when MySQL was told who the client is.
-    3. `_kept` is not None while `_server` is a connection that was kept.
-    3. `_kept` is not None while `_server` is a connection that was kept.
     """
 
     def __init__(self, client: socket.socket, settings: LoginSettings) -> None:
         self._settings = settings
         self._upstream = settings.upstream
         self._client_is_local = client.family == socket.AF_UNIX
-        self._address = _address(client)
         self._client_tls = False
         self._wake = asyncio.Event()
         self._client: PlainPackets | PacketStream | None = PlainPackets(client)
         self._server: PlainPackets | PacketStream | None = None
-        self._kept: Kept | None = None
         self._greeted = False
         self._relay: AuthRelay | None = None
         self._last_words = b""  # an ERR to be handed on as it is
 
     async def run(self) -> LoggedIn:
-        kept = self._settings.kept.take(self._address)
-        greeted = await self._greeting() if kept is None else self._greet_on(kept)
-        response, client = await self._response(greeted)
+        greeting = await self._greeting()
+        response, client = await self._response(greeting)
         compression = _compression(response)
-        if kept is None:
-            return await self._logged_in(greeted, greeted, client, response, compression)
-        try:
-            self._must_be_as_foreseen(kept, response)
-            return await self._logged_in(greeted, greeted, client, response, compression)
-        except Unfit:
-            self._settings.kept.callers.forget(self._address)
-            greeting, response = await self._other_connection(client, response)
-            return await self._logged_in(greeted, greeting, client, response, compression)
-
-    async def _logged_in(
-        self,
-        greeted: Greeting,
-        greeting: Greeting,
-        client: PacketStream,
-        response: HandshakeResponse,
-        compression: Compression | None,
-    ) -> LoggedIn:
-        """`greeted`: with which the client was greeted; `greeting`: of the connection that it gets."""
-        kept = self._kept
-        if kept is None:
-            server, server_tls = await self._secured(greeting, response)
-            capabilities = upstream_capabilities(response, greeting, tls=server_tls)
-        else:
-            server, (capabilities, server_tls) = kept.stream, kept.likeness
+        server, server_tls = await self._secured(greeting, response)
+        capabilities = upstream_capabilities(response, greeting, tls=server_tls)
         terms = await self._terms(greeting, capabilities, server_tls=server_tls)
         relay = AuthRelay(terms)
         ok_payload = await self._authenticate(relay, client, server, response, capabilities)
-        like = likeness(capabilities, tls=server_tls)
-        self._settings.kept.callers.note(self._address, like)
         return LoggedIn(
             client=client,
             server=server,
@@ -198,57 +148,31 @@ class _Login:
             database=decode_name(response.database, response.collation),
             collation=response.collation,
             greeting=greeting,
-            greeted_as=greeted.connection_id,
             client_tls=self._client_tls,
             server_secure=server_tls or terms.server_unix,
             ok_payload=ok_payload,
             terms=replace(terms, nonce=relay.nonce),
-            like=like,
-            begun_anew=kept is not None,
         )
 
     # -- MySQL greets --------------------------------------------------------------------------------------------------
 
     async def _greeting(self) -> Greeting:
-        greeting = await self._greeting_of_new()
-        self._greet(greeting)
-        return greeting
-
-    async def _greeting_of_new(self) -> Greeting:
-        """Opens a connection to MySQL. Where it has too many, those that wait for nobody make room."""
-        tries = 1
-        while True:
-            server = PlainPackets(await connected(self._upstream))
-            self._server = server
-            with MYSQL_SPEAKS:
-                payload = await server.packet()
-                if payload[:1] != bytes((ERR,)):
-                    return parse_greeting(payload)
-            self._server = None
-            server.close()
-            error = source_error(payload)
-            if error.errno == TOO_MANY and self._settings.kept.part_with_all():
-                tries = TRIES
-            tries -= 1
-            if error.errno != TOO_MANY or not tries:
-                self._last_words = b"" if self._greeted else payload  # without an SQLSTATE
-                raise error
-            await asyncio.sleep(PAUSE)
-
-    def _greet_on(self, kept: Kept) -> Greeting:
-        """The greeting of a connection that is kept, with a nonce that MySQL does not know: it will send one."""
-        self._kept, self._server = kept, kept.stream
-        kept.stream.wake = self._wake
-        greeting = kept.greeting.with_nonce(_nonce())
-        self._greet(greeting)
-        return greeting
-
-    def _greet(self, greeting: Greeting) -> None:
+        server = PlainPackets(await connected(self._upstream))
+        self._server = server
+        with MYSQL_SPEAKS:
+            payload = await server.packet()
+            if payload[:1] == bytes((ERR,)):
+                self._server = None
+                server.close()
+                self._last_words = payload  # without an SQLSTATE
+                raise source_error(payload)
+            greeting = parse_greeting(payload)
         offered = offered_capabilities(greeting, tls=self._settings.client_tls is not None)
         assert isinstance(self._client, PlainPackets)
         with CLIENT_SPEAKS:
             self._client.send(greeting.offering(offered))
         self._greeted = True
+        return greeting
 
     # -- the client says who it is -------------------------------------------------------------------------------------
 
@@ -277,50 +201,6 @@ class _Login:
         self._client = None
         self._client = await plain.stream(self._wake, accepted=True, tls=tls)
         return self._client
-
-    # -- on a connection that is kept ----------------------------------------------------------------------------------
-
-    def _must_be_as_foreseen(self, kept: Kept, response: HandshakeResponse) -> None:
-        """Raises Unfit where the client is not."""
-        tls = self._with_tls(kept.greeting)
-        like = likeness(upstream_capabilities(response, kept.greeting, tls=tls), tls=tls)
-        if like != kept.likeness or len(response.auth_response) > 0xFF:  # one byte tells its length
-            raise Unfit
-
-    async def _other_connection(
-        self, client: PacketStream, response: HandshakeResponse
-    ) -> tuple[Greeting, HandshakeResponse]:
-        """A new connection in the place of the one on which the client was greeted: its greeting, and the client's
-        answer to its nonce."""
-        if not response.capabilities & CLIENT_PLUGIN_AUTH:
-            raise unauthenticated(
-                1251, "08004", "Client does not support authentication protocol requested by server;"
-                " consider upgrading MySQL client",
-            )  # fmt: skip
-        self._part_with_kept()
-        greeting = await self._greeting_of_new()
-        with CLIENT_SPEAKS:
-            client.send(bytes((EOF,)) + greeting.plugin + b"\0" + greeting.nonce + b"\0")
-            answer = await client.packet()
-        return greeting, replace(response, plugin=greeting.plugin, auth_response=answer)
-
-    async def _change_on(self, kept: Kept, opening: tuple[bytes, ...]) -> None:
-        """Sends COM_CHANGE_USER. Raises Unfit where no session may begin there, or MySQL has ended the connection."""
-        try:
-            kept.say(kept.fit, *opening)
-            fit = await kept.agrees()
-        except Lost:
-            fit = False
-        if not fit:
-            self._relay = None
-            kept.stream.abort()  # MySQL waits for a password
-            raise Unfit
-        kept.stream.sequence = 1
-
-    def _part_with_kept(self) -> None:
-        kept, self._kept, self._server = self._kept, None, None
-        assert kept is not None
-        kept.part()
 
     # -- MySQL is told -------------------------------------------------------------------------------------------------
 
@@ -372,19 +252,14 @@ class _Login:
         response: HandshakeResponse,
         capabilities: int,
     ) -> bytes:
-        """MySQL's OK. Raises Unfit where it must be sought on another connection."""
-        kept = self._kept
+        """MySQL's OK."""
 
         def opening(answer: bytes) -> bytes:
             self._relay = relay
-            said = replace(response, auth_response=answer)
-            return (encode_handshake_response if kept is None else _change)(said, capabilities)
+            return encode_handshake_response(replace(response, auth_response=answer), capabilities)
 
         with CLIENT_SPEAKS:
             step = relay.begin(response.plugin, response.auth_response, opening)
-        if kept is not None and step.to_server:
-            await self._change_on(kept, step.to_server)
-            step = await self._next(relay, client, server)
         while True:
             if step.new_command:
                 server.sequence = 0
@@ -442,34 +317,12 @@ class _Login:
 
     def _part(self, server: PlainPackets | PacketStream) -> None:
         relay = self._relay
-        if relay is None and self._kept is not None:
-            self._part_with_kept()
-            return
         if relay is None:
             server.send(NOBODY)
         if relay is None or relay.turn is not Turn.NOBODY:
             if relay is None or relay.turn is Turn.SERVER:
                 server.sequence += 1  # of what it is about to ask
             server.send(DENY_ME)
-
-
-def _address(client: socket.socket) -> str:
-    """Of the machine that a client is on; "" for this one's unix sockets, and for who has left already."""
-    with contextlib.suppress(OSError):
-        if client.family != socket.AF_UNIX:
-            return str(client.getpeername()[0])
-    return ""
-
-
-def _nonce() -> bytes:
-    """As MySQL's: of seven bits, and no zero."""
-    return bytes(1 + byte % 0x7F for byte in os.urandom(NONCE))
-
-
-def _change(said: HandshakeResponse, capabilities: int) -> bytes:
-    """What a client has said of itself, as COM_CHANGE_USER."""
-    change = ChangeUser(said.user, said.auth_response, said.database, said.collation, said.plugin, said.attributes)
-    return encode_change_user(change, capabilities)
 
 
 def _compression(response: HandshakeResponse) -> Compression | None:

@@ -29,10 +29,9 @@ class Interrupted(Exception):
 
 
 class Kill(NamedTuple):
-    """What a KILL is for: a connection by its `number`, which stands at `start`; `query`: its statement alone."""
+    """What a KILL is for: a connection by its `number`; `query`: its statement alone."""
 
     number: int
-    start: int
     query: bool
 
 
@@ -54,13 +53,7 @@ def kill_of(text: bytes) -> Kill | None:
     query = len(tokens) == 3 and is_keyword(tokens[1], "QUERY")
     if len(tokens) == 3 and not query and not is_keyword(tokens[1], "CONNECTION"):
         return None
-    return Kill(int(named.text), named.start, query)
-
-
-def renumbered(text: bytes, kill: Kill, number: int) -> bytes:
-    """The text with another number in it."""
-    behind = text[kill.start :].lstrip(b"0123456789")
-    return text[: kill.start] + str(number).encode() + behind
+    return Kill(int(named.text), query)
 
 
 def time_limit(text: bytes, value: str) -> float | None:

@@ -8,14 +8,15 @@ sessions that read.
 from __future__ import annotations
 
 import asyncio
+import os
 import socket
+import ssl
 from contextlib import suppress
 
 import structlog
 
 from proxy.mysql.grants import REMEMBERED
 from proxy.mysql.handshake import LoginSettings, log_in
-from proxy.mysql.kept import KeptConnections
 from proxy.mysql.packets import Malformed, packet
 from proxy.mysql.session import Session
 from proxy.mysql.shared import Shared
@@ -32,6 +33,7 @@ APART = 20
 turn, a flood of connects takes most of the loop; so 8 connections keep a third of their hits (`make bench ARGS="--only
 mysql_idle"`), on two cores on which MySQL has the logins, too. Without reads the turns are over at once. One login
 alone is no flood."""
+TOLD_AT_ONCE = 50  # clients that find no place: one takes 30 us
 FAREWELL = 1.0  # seconds in which clients take their last bytes, when the proxy stops
 TAKE = 60.0  # seconds in which a client must take some of what it was sent: MySQL's own net_write_timeout
 
@@ -49,11 +51,12 @@ class MysqlListener:
         self._looking: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._looking.set_result(None)
         self._turns = asyncio.Semaphore(LOGINS)
+        self._spare: int | None = None  # a file that is kept for who comes when no other is left
 
     @property
-    def kept(self) -> KeptConnections:
-        """Connections to MySQL that wait for another client."""
-        return self._settings.kept
+    def client_tls(self) -> ssl.SSLContext | None:
+        """What clients are shown; None: there is no TLS."""
+        return self._settings.client_tls
 
     async def start(self) -> int:
         """Listens; the port. Raises ConfigError where it cannot."""
@@ -67,6 +70,7 @@ class MysqlListener:
                 f"cannot listen for MySQL's protocol on {options.host}:{options.port}: {error.strerror or error}"
             ) from None
         listening.setblocking(False)
+        self._spare = os.open(os.devnull, os.O_RDONLY)
         self._listening.append(listening)
         self._accepting.append(asyncio.create_task(self._accept(listening)))
         port: int = listening.getsockname()[1]
@@ -78,9 +82,11 @@ class MysqlListener:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        self.kept.close()
         for listening in self._listening:  # the loop has let go of it
             listening.close()
+        if self._spare is not None:
+            os.close(self._spare)
+            self._spare = None
         shared = self.shared
         deadline = shared.clock() + grace
         while any(session.relay.busy for session in shared.sessions) and shared.clock() < deadline:
@@ -94,7 +100,6 @@ class MysqlListener:
             session.relay.abort()
         while shared.closing:
             await asyncio.sleep(0)
-        await self.kept.closed(FAREWELL)
 
     async def _accept(self, listening: socket.socket) -> None:
         loop = asyncio.get_running_loop()
@@ -102,9 +107,10 @@ class MysqlListener:
             await self._turns.acquire()
             try:
                 client, _ = await loop.sock_accept(listening)
-            except OSError as error:  # no more files: those that wait stay in the queue
+            except OSError as error:
                 self._turns.release()
                 log.warning("accept_failed", why=str(error))
+                self._refuse(listening)
                 await asyncio.sleep(0.1)
                 continue
             except BaseException:
@@ -119,14 +125,25 @@ class MysqlListener:
             for _ in range(APART if len(self._logins) > 1 else 0):
                 await asyncio.sleep(0)
 
+    def _refuse(self, listening: socket.socket) -> None:
+        """No file is left: those that wait are told, by the file that is kept for that."""
+        if self._spare is None:
+            return
+        os.close(self._spare)
+        self._spare = None
+        with suppress(OSError):  # nobody waits any more
+            for _ in range(TOLD_AT_ONCE):
+                client, _ = listening.accept()
+                client.setblocking(False)
+                _too_many(client)
+        with suppress(OSError):
+            self._spare = os.open(os.devnull, os.O_RDONLY)
+
     async def _serve(self, client: socket.socket) -> None:
         shared = self.shared
         client.setblocking(False)
         if len(shared.sessions) + len(self._logins) > shared.options.connections:
-            refused = b"\xff" + (1040).to_bytes(2, "little") + b"Too many connections"  # as before a login: no SQLSTATE
-            with suppress(OSError):
-                client.send(packet(refused, 0))
-            client.close()
+            _too_many(client)
             return
         if client.family in (socket.AF_INET, socket.AF_INET6):
             client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -141,10 +158,8 @@ class MysqlListener:
             logged_in.client.abort()
             logged_in.server.abort()
             return
-        if logged_in.begun_anew:
-            shared.system.count("mysql_logins_on_kept")
         shared.server_is(logged_in.greeting.version)
-        session = Session(shared, logged_in, self.kept)
+        session = Session(shared, logged_in)
         shared.sessions.add(session)
         try:
             session.begin(logged_in)
@@ -164,7 +179,6 @@ class MysqlListener:
         shared = self.shared
         if shared.orphans and shared.system.source_up() and self._looking.done():
             self._looking = asyncio.get_running_loop().create_task(self._end_orphans())
-        self.kept.tick()
         now = shared.now = shared.clock()
         if now - self._lapsed_at > REMEMBERED:
             self._lapsed_at = now
@@ -198,3 +212,11 @@ class Turn:
         if self._turns is not None:
             self._turns.release()
             self._turns = None
+
+
+def _too_many(client: socket.socket) -> None:
+    """Tells a client that there is no place for it."""
+    refused = b"\xff" + (1040).to_bytes(2, "little") + b"Too many connections"  # as before a login: no SQLSTATE
+    with suppress(OSError):
+        client.send(packet(refused, 0))
+    client.close()

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 
 from proxy.mysql.auth_relay import Terms
 from proxy.mysql.compression import Compression
-from proxy.mysql.kept import Likeness
 from proxy.mysql.login_packets import Greeting
 from proxy.mysql.packet_stream import PacketStream
 
@@ -24,14 +23,10 @@ class LoggedIn:
     database: str
     collation: int
     greeting: Greeting  # of the connection to MySQL, which has its number
-    # The number that the client was told: another one where its connection is not that which was foreseen.
-    greeted_as: int
     client_tls: bool
     server_secure: bool
     ok_payload: bytes  # as MySQL sent it, with session tracking whatever the client's capabilities say
     terms: Terms  # for COM_CHANGE_USER; its nonce changes with each
-    like: Likeness  # what a client must be, to go on with the connection
-    begun_anew: bool  # the connection is one that was kept
 
     @property
     def connection_id(self) -> int:

@@ -8,7 +8,7 @@ https://dev.mysql.com/doc/dev/mysql-server/latest/page_protocol_connection_phase
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from pymysql.charset import charset_by_id
 
@@ -34,7 +34,6 @@ from proxy.mysql.packets import (
 NOT_SPOKEN = CLIENT_OPTIONAL_RESULTSET_METADATA
 NATIVE_PASSWORD = b"mysql_native_password"
 PROTOCOL_VERSION = 10
-NONCE = 20  # bytes
 # Capabilities, largest packet, collation, 23 zero bytes: a TLS request is nothing else, an answer goes on behind it.
 FIXED_PART = struct.Struct("<IIB23x")
 
@@ -51,15 +50,6 @@ class Greeting:
     plugin: bytes
     low: int
     high: int
-
-    def with_nonce(self, nonce: bytes) -> Greeting:
-        """The greeting with another nonce. Requires: `NONCE` bytes."""
-        changed = bytearray(self.payload)
-        first = self.low - 9  # eight bytes and a zero stand before the capabilities
-        changed[first : first + 8] = nonce[:8]
-        rest = self.high + 2 + 1 + 10
-        changed[rest : rest + 13] = nonce[8:] + b"\0"
-        return replace(self, payload=bytes(changed), nonce=nonce)
 
     def offering(self, capabilities: int) -> bytes:
         """The payload with these capabilities instead, and all else MySQL's."""

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from proxy.mysql.commands import Command, Done, ExplainLastStatement, LastStatement, may_be_command, recognise
 from proxy.mysql.packets import end_payload, error_payload, packet
+from proxy.mysql.pass_through import PassThrough
 from proxy.mysql.relay import Relay
 from proxy.mysql.result_set import definitions_of, result
+from proxy.mysql.routes import NO_CACHE
 from proxy.mysql.run_command import columns_of, run
 from proxy.mysql.session_context import SessionContext
+from proxy.mysql.statement_kind import Kind
 from proxy.mysql.upstream import Upstream
-from sqltypes.errors import SourceError
+from sqltypes.errors import ParseError, SourceError
 
 FIRST_ID = 1 << 31  # of prepared statements that are Upwell's: MySQL counts its own from 1
 MOST = 10_000  # of them in one session
@@ -19,16 +24,21 @@ class OwnSql:
     """Runs statements that are Upwell's, not MySQL's, with the rights of the session's account. It is the `SessionView`
     of those."""
 
-    def __init__(self, context: SessionContext, relay: Relay, upstream: Upstream) -> None:
+    def __init__(self, context: SessionContext, relay: Relay, upstream: Upstream, passing: PassThrough) -> None:
         self._context = context
+        self._passing = passing
         self._shared = context.shared
         self._relay = relay
         self._upstream = upstream
         self._number = 0  # of statements prepared so far
 
     def runs(self, text: bytes) -> bool:
-        """Whether the text is Upwell's; then a task runs it. Raises ParseError."""
-        command = recognise(text.decode("utf-8", "replace"))
+        """Whether the text is Upwell's; then a task runs it, or the client is told what would be accepted."""
+        try:
+            command = recognise(text.decode("utf-8", "replace"))
+        except ParseError as error:
+            self._relay.fail(error)
+            return True
         if command is None:
             return False
         self._relay.start(self._run(command, binary=False))
@@ -49,8 +59,12 @@ class OwnSql:
 
     def prepares(self, text: bytes) -> bool:
         """Whether the text is Upwell's; then it is prepared here, and MySQL knows nothing of it. The `?` of a cache's
-        query are no parameters of the statement. Raises ParseError."""
-        command = recognise(text.decode("utf-8", "replace")) if may_be_command(text) else None
+        query are no parameters of the statement."""
+        try:
+            command = recognise(text.decode("utf-8", "replace")) if may_be_command(text) else None
+        except ParseError as error:
+            self._relay.fail(error)
+            return True
         if command is None:
             return False
         own, eof = self._context.own, self._context.eof
@@ -98,8 +112,16 @@ class OwnSql:
         return self._context.state.database
 
     @property
+    def speaks(self) -> str:
+        return "MySQL" if self._shared.positions is None else "vtgate"
+
+    @property
     def last_statement(self) -> LastStatement | None:
-        return self._context.last_statement
+        last = self._context.last_statement
+        if last is None or last.reason != NO_CACHE:
+            return last
+        sql, kind = self._passing.last_noted
+        return replace(last, sql=sql if kind is Kind.READ else "", locks=kind is Kind.LOCKING_READ)
 
     async def may_read(self, sql: str, database: str) -> None:
         """Raises MySQL's own error where the account may not run this SELECT."""

@@ -162,15 +162,6 @@ class PacketStream(asyncio.Protocol):
         self._held = bytearray()
         self._paused = False
 
-    @classmethod
-    def taken_over(cls, transport: asyncio.Transport, below: asyncio.Transport | None) -> PacketStream:
-        """Of a transport that another protocol lets go of: the inverse of `hand_over`."""
-        stream = cls(0, asyncio.Event())
-        stream.connection_made(transport)
-        stream.below = below
-        transport.set_protocol(stream)
-        return stream
-
     # -- what the transport says ---------------------------------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -188,13 +179,6 @@ class PacketStream(asyncio.Protocol):
         self.wake.set()
 
     # -- what the login asks -------------------------------------------------------------------------------------------
-
-    @property
-    def untouched(self) -> bool:
-        """Whether the connection is there, and the other side has said nothing that was not taken."""
-        below = self.below
-        there = not (self.lost or self.transport.is_closing() or (below is not None and below.is_closing()))
-        return there and not self._held
 
     def take(self) -> bytes | None:
         """The next payload, None where it is not complete yet. Raises Malformed, and Lost where it never will be."""

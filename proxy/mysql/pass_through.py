@@ -9,9 +9,9 @@ from time import perf_counter_ns
 
 from proxy.api import ParameterValue, Served
 from proxy.mysql.bounds import Bounds
-from proxy.mysql.interruption import kill_of, renumbered
+from proxy.mysql.interruption import kill_of
 from proxy.mysql.last_hit import COUNTS_NONE, FOUND, FOUND_BY_VTGATE, FOUND_NONE, NONE_BY_VTGATE
-from proxy.mysql.packets import CLIENT_MULTI_STATEMENTS, COM_QUERY, packet
+from proxy.mysql.packets import CLIENT_MULTI_STATEMENTS, COM_QUERY
 from proxy.mysql.prepared import PreparedStatement
 from proxy.mysql.quick_path import NO_ATTRIBUTES
 from proxy.mysql.reads import lacks_own_writes, unable
@@ -24,11 +24,7 @@ from proxy.mysql.set_names import Names, names_of
 from proxy.mysql.statement_kind import Kind as StatementKind
 from proxy.mysql.trackerless import after_statement
 from proxy.mysql.upstream import Upstream
-
-RECENT = 1.0
-"""Seconds after which a transaction that the stream brought is visible at MySQL, as far as nothing is asked."""
-VISIBLE_SOON = 0.05
-"""Seconds that MySQL may take to show what hits have shown already."""
+from proxy.proxied import UNKNOWN
 
 
 @dataclass(slots=True)
@@ -97,14 +93,12 @@ class PassThrough:
         sent = Sent(state.transactional, state.autocommit, state.in_transaction, state.wrote, state.known, names)
         victim = None
         if route.statement.kind is StatementKind.KILL:
-            data, victim = self._kill(data)
+            victim = self._victim(data)
         key = 0 if noted is None else hash((noted, data[9:])) if executed is not None else hash(noted)
         self._passing = Passing(route, noted, sent, executed, key, perf_counter_ns(), cache, values, why, victim)
         state.vacant = False
         # A text too large to be looked at, or one whose cache is being planned again, may be a cached read.
         state.passed |= cache != "" or route is shared.large or (why is NO_CACHE and shared.system.rebuilding())
-        context.lasting |= route.effects.lasts
-        context.holds |= route.effects.holds
         context.note(Served.PASSED.value, cache, why)
         shared.passed += 1
         relay.flush()
@@ -116,18 +110,10 @@ class PassThrough:
         """Of a lone SET NAMES; None for other commands."""
         return names_of(self._text(data))
 
-    def _kill(self, data: bytes) -> tuple[bytes, int | None]:
-        """A KILL as MySQL must have it, which knows a connection by another number where its client was greeted on one
-        that it did not get; and whose statement it ends."""
-        text = self._text(data)
-        kill = kill_of(text)
-        if kill is None:
-            return data, None
-        number = self._shared.number_at_mysql(kill.number)
-        if number != kill.number:
-            payload = data[4 : len(data) - len(text)] + renumbered(text, kill, number)
-            data = packet(payload, data[3])
-        return data, number if kill.query else None
+    def _victim(self, data: bytes) -> int | None:
+        """The number of the connection whose statement a KILL ends."""
+        kill = kill_of(self._text(data))
+        return kill.number if kill is not None and kill.query else None
 
     def _text(self, data: bytes) -> bytes:
         """Of a COM_QUERY without attributes; b"" of other commands."""
@@ -153,11 +139,7 @@ class PassThrough:
         after(state, effects, sent, outcome)
         if not state.tells:
             after_statement(state, route.statement, effects, sent, outcome)
-        took = (perf_counter_ns() - passing.at) / 1000
-        if passing.noted is not None and route.noted is not None:
-            route.noted.note(took, state.account, passing.noted, unable(state), passing.key)
-        elif passing.cache and not failed:
-            self._shared.note_passed(passing.cache, passing.values, passing.why, took)
+        self._note(passing)
         if context.shown.answers:
             if ends_shown(state, effects, sent, failed=failed):
                 context.shown.clear()
@@ -168,8 +150,30 @@ class PassThrough:
         if (state.may_be_unlogged or state.unlogged) and (effects.locks or effects.bounds or told):
             self._upstream.wrote_unlogged(schema=route.statement.kind is not StatementKind.WRITE)
         if effects.one_phase and not failed and not (effects.single and sent.in_transaction):
-            self._upstream.wrote_unlogged(schema=False)  # it was prepared: MySQL 9.7 writes no event of its end
+            # It was prepared: MySQL 9.7 writes no event of its end.
+            self._upstream.wrote_unlogged(schema=False, cause="XA COMMIT ... ONE PHASE of a prepared transaction")
         self._upstream.answered()
+
+    def _note(self, passing: Passing) -> None:
+        """What MySQL has answered is noted for who decides of caches."""
+        state, noted = self._state, passing.route.noted
+        took = (perf_counter_ns() - passing.at) / 1000
+        if passing.noted is not None and noted is not None:
+            why = unable(state, noted.needs, self._shared.transactions)
+            values = state.values if state.known else UNKNOWN
+            if values is UNKNOWN and (why or noted.depends):
+                state.asks_first = True  # what it has decides whether a cache is made
+            noted.note(took, state.account, passing.noted, why, passing.key, values)
+        elif passing.cache or noted is not None:
+            self._shared.note_passed(passing.cache, passing.values, passing.why, took)
+
+    @property
+    def last_noted(self) -> tuple[str, StatementKind]:
+        """The text of the last statement that no cache was for, "" where it has none, and its kind."""
+        passing = self._passing
+        if passing is None:
+            return "", StatementKind.OTHER
+        return (passing.noted or b"").decode("utf-8", "replace"), passing.route.statement.kind
 
     def bound_here(self, data: bytes, route: Route) -> bool:
         """Whether it was a BEGIN, COMMIT or ROLLBACK that MySQL need not hear of: it is answered."""
@@ -183,11 +187,10 @@ class PassThrough:
     def _before(self, route: Route) -> None:
         """What MySQL must do first, unseen by the client, so that the statement finds what it would find without
         Upwell."""
-        hit, upstream, shared = self._context.last_hit, self._upstream, self._shared
+        hit, upstream = self._context.last_hit, self._upstream
         tells = self._state.tells
-        if tells and hit.is_unseen and shared.seconds_since_change() < RECENT:
-            position = shared.position()
-            upstream.run(f"DO WAIT_FOR_EXECUTED_GTID_SET('{position}', {VISIBLE_SOON})", nobody_is_told)
+        if tells and hit.is_unseen and not self._context.shown.pinned:
+            upstream.wait_for_shown()
         some, none = (FOUND, FOUND_NONE) if tells else (FOUND_BY_VTGATE, NONE_BY_VTGATE)
         found = none if hit.may_leave_none(route) and not self._state.one_shot else ""
         if route.statement.of_found:

@@ -11,12 +11,14 @@ from itertools import chain, compress, repeat
 from operator import le, or_
 from typing import TYPE_CHECKING
 
+from external_upquery.other_session import Settings
 from planner.needs import SESSION_NEEDS
 from proxy.mysql.announces import Announces
 from proxy.mysql.bound_values import READERS, UNSIGNED, NotDecoded
 from proxy.mysql.packets import Malformed, packet, read_lenenc, read_lenenc_int
 from proxy.mysql.session_state import SessionState
 from sqltypes.expression import Value
+from sqltypes.zone import Zone
 
 if TYPE_CHECKING:
     from proxy.mysql.announced import Announced
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
 FIXED = 10  # bytes before the parameters: command, statement id, flags, iteration count
 LONGLONG = (0x08,)  # the types of an execution whose only parameter is a 64-bit integer
 CURSOR = 0x07  # of the flags
+ONCE = b"\0\1\0\0\0"  # flags of no cursor, and how often
 PARAMETER_COUNT = 0x08  # of the flags, in sessions with query attributes: parameters may follow where the text has none
 
 NULL_TYPE = 0x06
@@ -54,7 +57,8 @@ class PreparedStatement:
     # What `answer` is of: SessionState.announces, caches' version.
     announced: tuple[Announces | None, int] = (None, -1)
     target: Target | None = None  # of the text without what the clock says
-    hinted = b""  # the session's hint as of which that is
+    hinted = b""  # the session's hint as of which that is, and its clocks
+    clocks: Zone | None = None
     headed: object = None  # the cache that `heads` are of, and the caches' version
     # MySQL may have read it otherwise than where caches are filled (`changes_marks`).
     misread = False
@@ -66,6 +70,8 @@ class PreparedStatement:
     # With which hint the text means elsewhere what it did whenever MySQL may have resolved it (`hint_for`); None:
     # that was not always one.
     hint: bytes | None = None
+    # What the session had set whenever MySQL may have resolved it; None: that was not always the same, or not known.
+    settings: Settings | None = None
     # As the parameters were bound last.
     types: tuple[int, ...] | None = None  # None before the first execution
     told: tuple[int, ...] | None = None  # as MySQL was told last
@@ -204,6 +210,8 @@ class PreparedStatement:
             self.differed |= state.differences(self.text)
         if state.hint != self.hint:
             self.hint = None
+        if state.settings is not self.settings:
+            self.settings = None
 
     def answered(self, *, failed: bool) -> None:
         """MySQL has answered an execution. One that fails may have left an older cursor open."""
@@ -284,6 +292,33 @@ class PreparedStatement:
         if attributes:
             _behind_values(payload, at, attributes, nulls, self.parameters)
         return tuple(found)
+
+    def is_as_new(self, settings: Settings) -> bool:
+        """Whether MySQL would resolve it in the same way if it were prepared now, in a session with these settings, and
+        bound as it was last."""
+        return not (self.mixed or self.turned or self.recoded or self.misread) and (
+            self.settings is settings and self.sent == self.text
+        )
+
+    def execution(self, data: bytes) -> bytes:
+        """What follows the statement's id where it is executed so in a session without query attributes; b"" where that
+        cannot be told. `data`: the packet with the header, that was executed last. Raises Malformed."""
+        payload, count, at = data[4:], self.parameters, FIXED
+        if self.types is None or len(self.types) != count:
+            return b""
+        if not count:
+            return ONCE
+        named = self._counts(payload[5])
+        if named:
+            given, at = read_lenenc_int(payload, at)
+            if given != count:
+                return b""
+        nulls = payload[at : (end := at + (count + 7 >> 3))]
+        at = end + 1
+        if payload[end]:
+            _, at = read_types(payload, at, count, named=named)
+        types = b"".join([type_.to_bytes(2, "little") for type_ in self.types])
+        return ONCE + nulls + b"\1" + types + payload[at:]
 
     def longs(self, data: bytes, count: int) -> tuple[int, ...] | None:
         """The values of an execution (its packet with the header), where they are so many 64-bit integers of which the

@@ -74,14 +74,14 @@ class PreparedCommands:
         misread = filled is None or (marks != b"" and self._shared.route(text, database).spelled)
         differed = self._state.differences(sent)
         announced = (self._state.announces, self._shared.system.caches_version)
-        hint = self._state.hint
+        hint, settings = self._state.hint, self._state.settings if self._state.known else None
 
         def after(outcome: Outcome) -> None:
             if outcome.error is not None:
                 return
             statement = PreparedStatement(text, database, outcome.payloads, attributes=attributes)
             statement.sent, statement.marks, statement.misread = sent, marks, misread
-            statement.differed, statement.hint = differed, hint
+            statement.differed, statement.hint, statement.settings = differed, hint, settings
             if self._state.known:
                 statement.announced = announced
             self._answered.prepared(statement)

@@ -308,7 +308,8 @@ class QuickPath:
             if route is not None:
                 self.looked = data, looked or Looked(text, entry, values, route)
             return None
-        cache = route.opened(self._shared.system, entry.cache, binary=False, eof=self._context.eof)
+        eof, clocks = self._context.eof, self._state.clocks
+        cache = route.opened(self._shared.system, entry.cache, binary=False, eof=eof, clocks=clocks)
         if values:
             first = values[0]
             if first.__class__ is int and cache.plain_int:

@@ -19,7 +19,7 @@ from enum import Enum
 from typing import NamedTuple, Protocol
 
 from gtid_tracker.gtid import GtidSet
-from planner.needs import SENT
+from planner.needs import LOCAL, SENT
 from proxy.api import ParameterValue
 from proxy.mysql.announced import Announced
 from proxy.mysql.cached_read import CachedRead
@@ -30,7 +30,8 @@ from proxy.mysql.session_state import SessionState
 from proxy.mysql.session_variables import BINARY
 from proxy.mysql.shown import SHOWN_BYTES, SHOWN_KEYS, Command, Said, Shown
 from proxy.mysql.statement_kind import READS_ONLY
-from proxy.mysql.trackerless import before_vtgate, elsewhere
+from proxy.mysql.targets import elsewhere
+from proxy.mysql.trackerless import before_vtgate
 from proxy.session_api import SessionCache
 
 AGAIN = "the REPEATABLE READ transaction was shown this before"
@@ -52,6 +53,7 @@ READ_OTHERWISE = "this session's sql_mode changes what a double quote or a backs
 NAMED_BY_QUOTES = "double quotes make names in this session, and a column is named by the letters of such a text"
 TELLS = "the text tells a collation, as those of Upwell's own fills do, which counts in this session for nothing"
 OTHER_MODE = "sql_mode, or the collation of literals, is another in this session by now"
+OTHER_CLOCKS = "the session's time zone is another than when the read came"
 ROW_LIMIT = "sql_select_limit is {} in this session, and the answer has more rows, or is a long one"
 MOST_LOOKED_AT = 256 * 1024  # bytes of an answer whose characters or rows are looked at: about 1 ms
 OTHER_CACHES = "the cache was planned again, or dropped, while the read waited"
@@ -157,11 +159,12 @@ def gate(read: CachedRead, state: SessionState, shown: Shown, around: Around, *,
         refusal(state, cache.needs)
         or _hinted_otherwise(read, state)
         or (_misread(read, state) if state.marks or read.marks or state.narrow else "")
+        or (OTHER_CLOCKS if LOCAL in cache.needs and cache.clocks is not state.clocks else "")
     )
     if reason:
         return Pass(reason)
     if read.announced is None and not hides(state, cache):
-        found = read.kind.heads.get(state.announces)
+        found = read.kind.heads.get((state.announces, cache))
         read.announced = None if found is None else found.of(read.shows())
         if read.announced is None and not read.refused and read.database == state.database:
             return _ASK[Step.RIGHTS]  # first: so it is learned from MySQL's answer, if it has to answer
@@ -309,17 +312,18 @@ def refusal(state: SessionState, needs: frozenset[str]) -> str:
     return (elsewhere(state.database) if not state.tells else "") or state.differing(needs)
 
 
-def unable(state: SessionState) -> str:
-    """Why no read of the session could be a hit as it is now, whatever cache there were; "" if one could, as far as is
-    known."""
-    if not state.known:
-        return ""
+def unable(state: SessionState, needs: frozenset[str], mode: Transactions) -> str:
+    """Why no read of the session could be a hit as it is now, were there a cache of its query; "" if one could, as far
+    as is known. `needs`: the variables on which its answers depend."""
     if state.transactional:
-        if state.values.get("transaction_isolation", "") == SERIALIZABLE:
+        isolation = state.values.get("transaction_isolation", "") if state.known else ""
+        if isolation == SERIALIZABLE:
             return "in a SERIALIZABLE transaction"
-        if state.wrote:
+        if mode is Transactions.OFF or (mode is Transactions.STRICT and isolation not in COMMITTED):
+            return f"in a transaction, and --transactions={mode.value}"
+        if state.wrote and state.known:
             return "in a transaction that has written"
-    return refusal(state, frozenset())
+    return refusal(state, needs) if state.known else ""
 
 
 def transaction_rule(
@@ -434,5 +438,5 @@ def hit_rule(state: SessionState) -> str:
     if not state.transactional:
         return ""
     if state.values.get("transaction_isolation", "") in COMMITTED:
-        return "in a READ COMMITTED transaction that has not written"
-    return "in a REPEATABLE READ transaction: all that it was shown is one state"
+        return "hit inside a READ COMMITTED transaction that has not written"
+    return "hit inside a REPEATABLE READ transaction (same snapshot)"

@@ -25,7 +25,6 @@ import structlog
 from proxy.mysql.compressed_client import CompressedClient
 from proxy.mysql.error_numbers import statement_error
 from proxy.mysql.logged_in import LoggedIn
-from proxy.mysql.packet_stream import PacketStream
 from proxy.mysql.packets import CLIENT_DEPRECATE_EOF, CLIENT_SESSION_TRACK, Malformed, error_payload, packet
 from proxy.mysql.relay_roles import GONE, Dialogue, Handler, Quick
 from proxy.mysql.responses import Responses
@@ -319,16 +318,6 @@ class Relay:
             self.server.write(data)
 
     # -- ends ----------------------------------------------------------------------------------------------------------
-
-    def let_go_of_server(self) -> PacketStream:
-        """The connection to MySQL goes on without the session. Requires: not `busy`, and it is alive."""
-        server = self.server
-        stream = PacketStream.taken_over(server.transport, self._below)
-        server.alive = False
-        server.closed = True
-        if not self._writable:  # the client took no bytes: MySQL was not read from
-            server.transport.resume_reading()
-        return stream
 
     def lose(self) -> None:
         """MySQL has gone, and the client wants something of it. It gets what it would get of MySQL, the end of its

@@ -9,10 +9,12 @@ from decimal import Decimal
 from typing import NamedTuple, cast
 
 from planner.hints import MARK
+from planner.needs import LOCAL
 from proxy.api import ParameterInfo, ParameterValue
 from proxy.mysql.announced import Announced
 from proxy.mysql.bound_values import UNSIGNED
 from proxy.mysql.effects import Effects, effects_of
+from proxy.mysql.local_rows import local_format
 from proxy.mysql.prepared import MOMENTS, MOST_PARAMETERS, MOST_UNSEEN, PreparedStatement
 from proxy.mysql.rows import BINARY, BINARY_EOF, TEXT, TEXT_EOF
 from proxy.mysql.session_variables import ALWAYS
@@ -25,8 +27,9 @@ from sqltypes.errors import ComparedElsewhere, UpwellError
 from sqltypes.expression import Key, Value
 from sqltypes.parameters import AsBound, Moment
 from sqltypes.schema import INTEGER_TYPES, SqlType
+from sqltypes.zone import Zone
 
-NO_CACHE = "no cache for this query"
+NO_CACHE = "no cache matches"
 SKIPPED = "the query asks to skip the cache"
 TYPED_BEFORE = "a parameter whose type no column tells was bound with another type, by which MySQL may go on reading it"
 NULL_SHOWN = "NULL is bound for what is shown: MySQL announces columns by what was bound before"
@@ -60,16 +63,23 @@ class Route:
     noted: ProxiedTexts | None = None  # whom it is noted for; None: no read that could be cached
     keys: dict[bytes, Key] = field(default_factory=dict)  # of texts that were hits
     heads: dict[object, Announced] = field(default_factory=dict)  # as `PreparedStatement.heads`
-    _opened: dict[tuple[bool, bool], SessionCache] = field(default_factory=dict)
+    _opened: dict[tuple[str, bool, bool, Zone | None], SessionCache] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.effects = effects_of(self.statement)
 
-    def opened(self, system: SessionSystem, cache: str, *, binary: bool, eof: bool) -> SessionCache:
-        """The cache in a session's wire format. A route does not outlive its cache."""
-        found = self._opened.get((binary, eof))
+    def opened(
+        self, system: SessionSystem, cache: str, *, binary: bool, eof: bool, clocks: Zone | None = None
+    ) -> SessionCache:
+        """The cache in a session's wire format. A route does not outlive its caches: prepared statements that differ in
+        a LIMIT, or in their session's hint, share it and have one each. `clocks`: the session's; None: those of
+        UTC."""
+        found = self._opened.get((cache, binary, eof, clocks))
         if found is None:
-            found = self._opened[binary, eof] = system.open_cache(cache, FORMATS[binary, eof])
+            found = system.open_cache(cache, name := FORMATS[binary, eof])
+            if clocks is not None and LOCAL in found.needs:
+                found = system.open_cache(cache, local_format(system, name, clocks))
+            self._opened[cache, binary, eof, clocks] = found
         return found
 
     def needs(self, system: SessionSystem, cache: str, *, eof: bool) -> frozenset[str]:
@@ -289,6 +299,10 @@ def _filled(item: object, values: Sequence[ParameterValue]) -> ParameterValue:
     return item
 
 
+_FLAGGED_LATER = re.compile(r"\b(?:bin|oct|conv)\s*\(", re.IGNORECASE)
+"""Functions that set their column's UNSIGNED flag when they are computed: MySQL tells it from the second execution."""
+
+
 def _rounded(type_: SqlType) -> bool:
     """Whether the text protocol rounds such values. Answers held in evict mode come by it."""
     return type_.name == "float" or (type_.name == "double" and type_.scale is not None)
@@ -303,9 +317,11 @@ def target_of(
     steer: Steer = Steer.NOT,
     text: bytes,
     hint: bytes = b"",
+    clocks: Zone | None = None,
 ) -> Target:
     """For which cache a prepared statement is. One whose cache fixes a constant where the statement has a parameter is
-    for none: MySQL answers it. `text`: the statement's, with what the clock says, and with the hint."""
+    for none: MySQL answers it. `text`: the statement's, with what the clock says, and with the hint. `clocks`: the
+    session's."""
     target = Target(route, system.caches_version, text=text, hint=hint, forced=steer is Steer.FORCE)
     if steer is Steer.SKIP:
         target.why = SKIPPED
@@ -327,10 +343,13 @@ def target_of(
         target.why = "the text tells a collation, as those of Upwell's own fills do"
         return target
     name, template = found
-    cache = system.open_cache(name, FORMATS[True, eof])
+    cache = route.opened(system, name, binary=True, eof=eof, clocks=clocks)
     info = cache.info
     if info.mode == "evict" and any(_rounded(column.type) for column in info.columns):
         target.why = "FLOAT and DOUBLE of an answer held as text have lost digits"
+        return target
+    if _FLAGGED_LATER.search(sql):
+        target.why = "MySQL announces what BIN, OCT and CONV give otherwise once a statement has been executed"
         return target
     target.cache, target.template, target.plain_int = cache, tuple(template), cache.plain_int
     target.same = target.template == sentinels

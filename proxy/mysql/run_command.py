@@ -9,6 +9,7 @@ such a one sees the texts that others have asked or made caches of.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -28,11 +29,14 @@ from proxy.mysql.commands import (
     ExplainLastStatement,
     LastStatement,
     ResultTable,
+    SetBoost,
     ShowCaches,
     ShowProxiedQueries,
     ShowStatus,
     like,
 )
+from proxy.mysql.nearest_cache import LOCKING, why_no_cache
+from proxy.mysql.routes import NO_CACHE
 from proxy.proxied import ProxiedQuery
 from proxy.slices import in_slices
 from sqltypes.errors import NotPermitted, UnknownCache, UnsupportedQuery, UpwellError
@@ -55,6 +59,11 @@ class SessionView(Protocol):
         ...
 
     @property
+    def speaks(self) -> str:
+        """Who answers it behind Upwell: MySQL, or vtgate."""
+        ...
+
+    @property
     def last_statement(self) -> LastStatement | None:
         """The last that was no command of Upwell's; None before the first."""
         ...
@@ -65,6 +74,8 @@ class SessionView(Protocol):
         ...
 
 
+SAYS = re.compile(r"\bMySQL(?= (?:answer|announce|refuse|must|has|had|does not tell|is told|goes on|would have to)|\Z)")
+"""Where a reason speaks of who answers sessions; elsewhere it speaks of how MySQL computes."""
 _CACHES: Columns = (
     ("name", "string"),
     ("query", "string"),
@@ -73,6 +84,8 @@ _CACHES: Columns = (
     ("bytes", "bigint"),
     ("hits", "bigint"),
     ("misses", "bigint"),
+    ("passed", "bigint"),
+    ("passed_reason", "string"),
     ("hit_p50_us", "double"),
     ("miss_p50_us", "double"),
     ("state", "string"),
@@ -114,7 +127,9 @@ async def run(command: Command, system: System, session: SessionView) -> ResultT
         case ExplainCreateCache():
             return await _explain(command, system, session)
         case ExplainLastStatement():
-            return _explain_last(session.last_statement)
+            return await _explain_last(system, session)
+        case SetBoost():
+            return Done("ignored: what is cached is said by CREATE CACHE, or --auto-cache=on")
 
 
 def columns_of(command: Command) -> Columns:
@@ -206,7 +221,8 @@ class MayKnow:
 
 def _cache_row(info: CacheInfo, session: SessionView) -> tuple[Cell, ...]:
     made_by = info.made_by
-    # The reason of a refusal quotes the query.
+    # The reason of a refusal, or of a read that was passed, quotes the query; an account, which may be Upwell's own, is
+    # a name to try passwords on.
     shown = session.is_admin or _is_own(info, session)
     return (
         info.name,
@@ -216,12 +232,14 @@ def _cache_row(info: CacheInfo, session: SessionView) -> tuple[Cell, ...]:
         info.bytes,
         info.hits,
         info.misses,
+        info.passed,
+        (info.passed_why if shown else info.passed_reason) or None,
         round(info.hit_p50_us, 1),
         round(info.miss_p50_us, 1),
         info.state,
         info.database,
         made_by.origin.value,
-        made_by.account or None,
+        (made_by.account or None) if shown else None,
         (info.why or "; ".join(filter(None, (made_by.reason, info.decided))) or None) if shown else None,
     )
 
@@ -263,7 +281,6 @@ def _show_status(command: ShowStatus, system: System, session: SessionView) -> R
 
 def status_lines(status: SystemStatus, not_ready: str) -> Sequence[tuple[str, str]]:
     """Names and values of SHOW UPWELL STATUS, the counters last."""
-    reads = status.hits + status.misses + status.passed
     return [
         ("version", status.version),
         ("ready", not_ready or "yes"),
@@ -280,7 +297,7 @@ def status_lines(status: SystemStatus, not_ready: str) -> Sequence[tuple[str, st
         ("hits", str(status.hits)),
         ("misses", str(status.misses)),
         ("passed", str(status.passed)),
-        ("hit_rate", f"{status.hits / reads:.4f}" if reads else "0.0000"),
+        ("hit_rate", f"{status.hit_rate:.4f}"),
         ("upqueries_in_flight", str(status.upqueries_in_flight)),
         *((f"filling {fill.cache}", filling(fill)) for fill in status.fills),
         *((name, str(value)) for name, value in sorted(status.counters.items())),
@@ -306,11 +323,27 @@ async def _explain(command: ExplainCreateCache, system: System, session: Session
     return ResultTable(_EXPLANATION, [(line,) for line in text.rstrip("\n").split("\n")])
 
 
-def _explain_last(last: LastStatement | None) -> ResultTable:
+async def _explain_last(system: System, session: SessionView) -> ResultTable:
+    last = session.last_statement
     if last is None:
         return ResultTable(_LAST, [(None, None, "the session has asked nothing yet", None)])
-    position = _one_line(last.position)
-    return ResultTable(_LAST, [(last.served, last.cache or None, last.reason or None, position or None)])
+    reason = await _no_cache(last, system, session) if last.reason == NO_CACHE else last.reason
+    reason = SAYS.sub(session.speaks, reason)
+    return ResultTable(_LAST, [(last.served, last.cache or None, reason or None, _one_line(last.position) or None)])
+
+
+async def _no_cache(last: LastStatement, system: System, session: SessionView) -> str:
+    """Why no cache matched the session's last statement."""
+    detail = LOCKING if last.locks else ""
+    if last.sql:
+        detail = await why_no_cache(
+            last.sql,
+            session.database,
+            system,
+            MayKnow(session).of,
+            lambda info: session.is_admin or _is_own(info, session),
+        )
+    return f"{NO_CACHE}: {detail}" if detail else f"{NO_CACHE}; SHOW PROXIED QUERIES says whether it can be cached"
 
 
 def _one_line(position: str) -> str:

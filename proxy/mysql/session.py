@@ -25,7 +25,6 @@ from proxy.mysql.cached_read import CachedRead
 from proxy.mysql.cached_reads import CachedReads
 from proxy.mysql.change_user import AccountChange
 from proxy.mysql.commands import LastStatement
-from proxy.mysql.kept import KeptConnections
 from proxy.mysql.logged_in import LoggedIn
 from proxy.mysql.own_sql import OwnSql
 from proxy.mysql.packets import (
@@ -58,7 +57,6 @@ from proxy.mysql.responses import NO_STATUS, Kind, Outcome, nobody_is_told
 from proxy.mysql.routes import NO_CACHE, SKIPPED
 from proxy.mysql.session_context import context_of
 from proxy.mysql.session_rules import untold
-from proxy.mysql.session_variables import OF_ACCOUNT
 from proxy.mysql.shared import Looked, Shared
 from proxy.mysql.texts import Steer
 from proxy.mysql.trackers import begin
@@ -76,8 +74,7 @@ COMMANDS = {COM_QUERY: "a text", COM_STMT_EXECUTE: "an execution", COM_STMT_PREP
 class Session:
     """From login to end. It is its relay's `Handler`, and a `Member` of those that are looked after."""
 
-    def __init__(self, shared: Shared, logged_in: LoggedIn, kept: KeptConnections | None = None) -> None:
-        """`kept`: takes the connection to MySQL when the session is over."""
+    def __init__(self, shared: Shared, logged_in: LoggedIn) -> None:
         self.shared = shared
         self.user = logged_in.user
         self.connection_id = logged_in.connection_id
@@ -91,17 +88,14 @@ class Session:
             largest=shared.options.largest_command, keep_state=self.state.shown_state, clock=shared.clock,
         )  # fmt: skip
         self.upstream = Upstream(context, self.relay)
+        context.shown.on_first, context.shown.on_end = self.upstream.perhaps_pin, shared.forecast.note
         self.passing = PassThrough(context, self.relay, self.upstream, bounds)
         self.reads = CachedReads(context, self.relay, self.upstream, self.passing, self.quick)
         self._answered = AnsweredHere(context, self.relay, self.upstream, self.passing, self.connection_id)
-        self._own_sql = OwnSql(context, self.relay, self.upstream)
+        self._own_sql = OwnSql(context, self.relay, self.upstream, self.passing)
         self.prepared = PreparedCommands(
             context, self.relay, self.upstream, self.passing, self.reads, self._answered, self._own_sql, bounds
         )
-        self.greeted_as = logged_in.greeted_as
-        self._kept = kept
-        self._greeting = logged_in.greeting
-        self._like = logged_in.like
         self._terms = logged_in.terms
         self._server_capabilities = logged_in.server_capabilities
         self._seen = b""  # the last command, when the session was last looked at
@@ -140,6 +134,7 @@ class Session:
 
     def ended(self) -> None:
         self.passing.ended()
+        self.context.shown.release()
         self.shared.ended(self)
 
     # -- as who looks after all sessions sees it -----------------------------------------------------------------------
@@ -260,11 +255,16 @@ class Session:
         more = entry.more and self.passing.several
         if entry.cache is not None and not more and entry.steer is not Steer.SKIP:
             system = shared.system
-            cache = route.opened(system, entry.cache, binary=False, eof=self.context.eof)
+            clocks = self.state.clocks
+            cache = route.opened(system, entry.cache, binary=False, eof=self.context.eof, clocks=clocks)
             read = CachedRead(data, system.caches_version, cache, values, text, database, route, route)
             read.sent, read.marks, read.upto = sent, marks, upto
             read.forced = entry.steer is Steer.FORCE
-            self.reads.look(read)
+            why = "" if cache.clocks is None else read.to_utc()
+            if why:
+                self.reads.pass_read(read, why)
+            else:
+                self.reads.look(read)
             return
         if not marks and self.state.changes_marks(text):  # perhaps: for a cached read MySQL would be asked
             route = shared.large
@@ -294,23 +294,10 @@ class Session:
     def _quit(self, data: bytes) -> None:
         last = self.last_look()
         if last is None:
-            if self._leaves_connection():
-                assert self._kept is not None
-                reset = self.context.holds or self.state.may_hold or bool(self.statements)
-                self._kept.give(self.relay.let_go_of_server(), self._greeting, self._like, reset=reset)
             self.relay.send_unanswered(data)
             self.relay.close()
         else:
             self.relay.start(self._quit_behind(last, data))
-
-    def _leaves_connection(self) -> bool:
-        """Whether MySQL can begin another session where this one was, and somebody waits for it."""
-        kept, relay, state = self._kept, self.relay, self.state
-        if kept is None or self.context.lasting or state.unlogged or not self.upstream.alive or relay.orphan:
-            return False
-        return (
-            state.values.get(OF_ACCOUNT) == "0" and not relay.server.responses.exchanges and kept.has_room(self._like)
-        )
 
     async def _quit_behind(self, last: Coroutine[None, None, None], data: bytes) -> None:
         await last
@@ -338,7 +325,6 @@ class Session:
 
     def _change_account(self, data: bytes) -> None:
         """COM_CHANGE_USER. Raises Malformed."""
-        self.context.lasting = True
         relay, capabilities = self.relay, self.context.capabilities
         if not self.upstream.alive:
             relay.lose()
@@ -375,18 +361,15 @@ class Session:
             passing.several = outcome.error is not None or data[5:] != STATEMENTS_OFF
 
         passing.several = True
-        self.context.lasting = True
         self.upstream.forward(data, Kind.ONE, after)
 
     def _field_list(self, data: bytes) -> None:
         self.upstream.forward(data, Kind.ROWS, nobody_is_told)
 
     def _dump(self, data: bytes) -> None:
-        self.context.lasting = True
         self.upstream.forward(data, Kind.ENDLESS, nobody_is_told)
 
     def _other(self, data: bytes) -> None:
-        self.context.lasting = True
         self.upstream.forward(data, Kind.ONE, nobody_is_told)
 
 

@@ -15,6 +15,7 @@ from proxy.mysql.routes import Target
 from proxy.mysql.session_state import SessionState
 from proxy.mysql.shared import Shared
 from proxy.mysql.shown import Shown, ShownKind
+from proxy.mysql.targets import keyspace_of
 from proxy.session_api import SessionCache
 
 EXECUTES = bytes([COM_STMT_EXECUTE])
@@ -33,8 +34,6 @@ class SessionContext:
     own: dict[bytes, Command] = field(default_factory=dict)  # prepared statements that are Upwell's, by ids of ours
     # How the last statement was answered that was no quick hit: served, cache, reason, position.
     last: tuple[str, str, str, str] | None = None
-    lasting: bool = False  # MySQL may hold what a new session on the same connection would still have
-    holds: bool = False  # MySQL may hold, outside of a transaction, what other sessions wait for
     active_at: float = 0.0  # when the client has last sent a command, as of the last tick
     server_used_at: float = 0.0  # when MySQL has last been sent one
     eof: bool = field(init=False)  # its rows end with EOF
@@ -60,7 +59,7 @@ class SessionContext:
     def shown_kind(self, cache: SessionCache, head: bytes, target: Target | None, by_clock: bool) -> ShownKind:
         """Of a hit that is given to a transaction now."""
         needs, relations, state = cache.needs, cache.relations, self.state
-        of_session = state.database, state.announces, self.rights
+        of_session = state.database, state.told_as, self.rights
         return ShownKind(cache, cache.generation, needs, relations, head, target, *of_session, by_clock)
 
     def text_of(self, data: bytes) -> bytes:
@@ -88,14 +87,16 @@ class SessionContext:
 
 def context_of(shared: Shared, logged_in: LoggedIn) -> SessionContext:
     """Of a session whose client has just logged in."""
-    capabilities = logged_in.capabilities
+    capabilities, tells = logged_in.capabilities, shared.positions is None
     state = SessionState(
-        database=logged_in.database,
+        database=logged_in.database if tells else keyspace_of(logged_in.database),
         eof=not capabilities & CLIENT_DEPRECATE_EOF,
         accounts=shared.system.accounts,
         set_names=shared.set_names,
+        zone_of=shared.zone_of,
+        packet_of=shared.packet_of,
         login=logged_in.user,
-        tells=shared.positions is None,
+        tells=tells,
     )
     state.note_rights(login=True)
     return SessionContext(shared, capabilities, state)

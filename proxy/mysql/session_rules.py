@@ -34,8 +34,8 @@ def after(state: SessionState, effects: Effects, sent: Sent, outcome: Outcome) -
     failed = outcome.status == NO_STATUS
     if not failed:
         state.on_status(outcome.status)
-        if state.one_shot and state.eof:  # rows that end with EOF do not tell that its transaction has been
-            state.known = False
+        if state.eof:
+            _miss_what_rows_hide(state, effects, sent, told=outcome.state != b"")
     if outcome.state:
         state.on_trackers(outcome.state)
     if not failed and effects.table_locks is not None:
@@ -76,6 +76,18 @@ def ends_shown(state: SessionState, effects: Effects, sent: Sent, *, failed: boo
     return ended or effects.ends_within or (not sent.autocommit and (state.autocommit or effects.sets_autocommit))
 
 
+def _miss_what_rows_hide(state: SessionState, effects: Effects, sent: Sent, *, told: bool) -> None:
+    """Rows that end with EOF carry no session state: what they may hide is asked for. `told`: some part of the answer
+    has told something. ANALYZE TABLE and its like commit, and answer with rows."""
+    if state.one_shot:  # its transaction may be over
+        state.known = False
+    if effects.several:
+        if effects.commits_within and (sent.wrote or effects.locks_within):
+            state.token_known = False
+    elif sent.wrote and not (state.in_transaction or told or effects.bounds):
+        state.token_known = False
+
+
 def _settle_kind(state: SessionState, effects: Effects, sent: Sent, *, failed: bool) -> None:
     """Whether it is known of what kind the next transaction is, and that no savepoint is set."""
     if state.kind_changed:
@@ -105,7 +117,8 @@ def _doubt(state: SessionState, effects: Effects, *, failed: bool) -> None:
         state.marks = ALL_MARKS
     elif effects.unsettles:
         state.known = False
-    state.hiding |= effects.hides_tables or (state.changed and not effects.explained)
-    if state.hiding:
+    hides = effects.hides_tables or (state.changed and not effects.explained)
+    state.hiding |= hides
+    if hides or not effects.simple or (failed and (effects.error_hides or effects.triggers)):
         state.not_hidden.clear()
     state.changed = False

@@ -14,11 +14,12 @@ Invariants:
 from __future__ import annotations
 
 import re
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from external_upquery.other_session import Settings
 from gtid_tracker.gtid import GtidSet
-from planner.needs import COLLATION, ESCAPES
+from planner.needs import COLLATION, ESCAPES, LOCAL, PACKET, STEADY
 from proxy.accounts import Accounts
 from proxy.mysql.announces import NOBODY, Announces
 from proxy.mysql.ansi_quotes import with_backticks
@@ -33,11 +34,14 @@ from proxy.mysql.packets import (
 from proxy.mysql.responses import NO_STATUS, Outcome
 from proxy.mysql.rights_read import NEVER, RightsRead, doubted, parted, read_anew, settled
 from proxy.mysql.session_variables import (
+    ALIKE,
     ALWAYS,
     ASCII,
     ASKED,
     AUTOCOMMIT,
     BMP,
+    KNOWN,
+    LEAST_PACKET,
     LOG_BIN,
     OF_BMP,
     OF_QUERIES,
@@ -54,12 +58,14 @@ from proxy.mysql.session_variables import (
     ZONE_AS_SET,
     first_difference,
     same,
+    settings_of,
     switched_on,
+    tail_of,
     untracked,
 )
 from proxy.mysql.set_names import DEFAULT, SET_BY_NAMES, Names, SetNames
 from proxy.mysql.sql_modes import ALL_MARKS, BACKSLASH, QUOTES, hint_for, marks_in, marks_of, value_of
-from proxy.mysql.time_zones import offset_of
+from proxy.mysql.targets import keyspace_of
 from proxy.mysql.tracker_entries import (
     CHARACTERISTICS,
     GTIDS,
@@ -74,7 +80,10 @@ from proxy.mysql.tracker_entries import (
     string_at,
 )
 from sqltypes.collation import character_set
+from sqltypes.zone import UTC, Zone, fixed
 
+ZoneOf = Callable[[str], Zone | None]
+"""From a zone's name to its clocks; None where they are not known, or not yet (`proxy/source_zones.py`)."""
 KEEP_ALIVE = 300.0
 """Seconds after which a session that lives by its hits is shown to MySQL to be in use, at the latest."""
 
@@ -97,6 +106,10 @@ class SessionState:
     role_set: bool = False  # by SET ROLE, since MySQL was asked for the roles
     rights_read: RightsRead = NEVER
     values: dict[str, str] = field(default_factory=dict)  # of its variables
+    zone_of: ZoneOf = fixed
+    packet_of: Callable[[], int | None] = lambda: None  # bytes of the longest string of the sessions that fill caches
+    zone: Zone | None = None  # the session's time zone, where its clocks are known
+    clocks: Zone | None = None  # the same unless they are those of UTC
     eof: bool = False  # the client has no CLIENT_DEPRECATE_EOF
     # Which texts and strings MySQL reads as in the sessions that fill caches: "" all, else those of this character set.
     narrow: str = ""
@@ -158,6 +171,7 @@ class SessionState:
     tracks_wait: bool = False  # they can be switched on outside of a transaction only
     _refusals: dict[frozenset[str], str] = field(default_factory=dict)
     _different: frozenset[str] | None = None  # `differences` of a text that is not misread, while they are known
+    _settings: Settings | None = None  # `settings`, while it is known
     # All values, where MySQL tells of each change of them, else empty; None: not put together yet.
     _told: frozenset[tuple[str, str]] | None = None
 
@@ -295,6 +309,8 @@ class SessionState:
             self.token_known &= name != "session_track_gtids"
         elif name.startswith("character_set") or name in ("optimizer_switch", "max_sort_length"):
             self.known, self.names = False, None  # the collation is not told, nor what the server has
+            if name == "character_set_client":
+                self._note_marks(string_at(data, at))
         elif name == AUTOCOMMIT:
             self.known &= not self.misflagged
         else:
@@ -309,6 +325,7 @@ class SessionState:
                 self.values["character_set_connection"] = character_set(self.values[name])
             if name == "time_zone":
                 self.values[ZONE_AS_SET] = self.values[name]
+                self.note_zone()
             self.may_be_unlogged |= name == LOG_BIN
             self.judge_anew()
             self._note_announces(self.announces.character_set)
@@ -317,8 +334,26 @@ class SessionState:
     def judge_anew(self) -> None:
         """Some of the values are others."""
         self._refusals.clear()
-        self._told = None
+        self._told = self._settings = None
         self._different = None
+
+    def note_zone(self) -> None:
+        """Its time zone is another one, or more is known of that."""
+        name = self.values.get(ZONE_AS_SET, "")
+        zone = self.zone_of(name) if name else None
+        self.zone, self.clocks = zone, None if zone is UTC else zone
+        self.values["time_zone"] = UTC.name if zone is UTC else name
+        self.values[LOCAL] = KNOWN if zone is not None else name
+        self.values[STEADY] = KNOWN if zone is not None and zone.is_steady else name
+        self.judge_anew()
+
+    def note_packet(self) -> None:
+        """How long strings may be where caches are filled is known, or another."""
+        own = self.values.get("max_allowed_packet", "")
+        filled = self.packet_of()
+        alike = own.isdecimal() and int(own) >= LEAST_PACKET and filled in (None, int(own))
+        self.values[PACKET] = KNOWN if alike else own
+        self.judge_anew()
 
     def note_values(self) -> None:
         """Some of the values are others, and how columns are announced is not."""
@@ -326,12 +361,16 @@ class SessionState:
         self._note_limits()
 
     def _note_limits(self) -> None:
-        self.marks = marks_of(self.values["sql_mode"]) if "sql_mode" in self.values else ALL_MARKS
+        self._note_marks(self.values.get("character_set_client", ""))
         self.mode_hint = hint_for(self.values)
         limit = self.values.get(ROW_LIMIT, "")
         self.row_limit = int(limit) if limit.isdigit() and limit != PINNED_VALUES[ROW_LIMIT] else None
         waits = self.values.get("wait_timeout", "")
         self.keep_alive = min(KEEP_ALIVE, int(waits) / 2) if waits.isdigit() else KEEP_ALIVE
+
+    def _note_marks(self, client: str) -> None:
+        mode = self.values.get("sql_mode")
+        self.marks = ALL_MARKS if mode is None else marks_of(mode) + tail_of(client)
 
     def _note_announces(self, character_set: int) -> None:
         values = self.values
@@ -344,16 +383,12 @@ class SessionState:
         self.raw = results in RAW
         self.outside = None if self.raw or results == "utf8mb4" else OTHER_BYTES[BMP if results in OF_BMP else ASCII]
 
-    @property
-    def may_hold(self) -> bool:
-        """Whether a transaction of the session may be open at MySQL."""
-        return not (self.known and self.autocommit) or self.in_transaction or bool(self.begun)
-
     def learn(self, row: Sequence[str | None], definition: bytes) -> None:
         """The answer to ASK, value by value (`asked_values`), and the first column's definition."""
-        account, role, database, system_zone = (text or "" for text in row[1:5])
+        account, role, database = (text or "" for text in row[1:4])
         if not self.tells:
             account = f"{self.login}@%"  # vtgate's own: it was asked of a tablet, where all of its sessions have one
+            database = keyspace_of(database)
         identity = f"{account} {role}"
         if (identity, database) != (self.identity, self.database):
             known = self.identity != ""  # or it is as of the login
@@ -363,14 +398,13 @@ class SessionState:
                 self.rights_read = parted(self.rights_read)
         self.role_set = False
         self.account, self.identity, self.database = account, identity, database
-        self.values = {name: text or "" for name, text in zip(ASKED, row[5:], strict=True)}
+        self.values = {name: text or "" for name, text in zip(ASKED, row[4:], strict=True)}
         is_off = self.values.pop(AUTOCOMMIT) == "0"
         self.own_clock |= self.values.pop(TIMESTAMP) == OWN_CLOCK
         self.misflagged = is_off and self.autocommit
         self.values[ZONE_AS_SET] = self.values["time_zone"]
-        # By its letters alone: London's are GMT in winter, when the server has started, and an hour ahead in summer.
-        if self.values["time_zone"].upper() == "SYSTEM" and system_zone.upper() != "GMT":
-            self.values["time_zone"] = system_zone
+        self.note_zone()
+        self.note_packet()
         number = int.from_bytes(definition[-12:-10], "little")
         if self.names is not None:
             self.set_names.learn(self.names, self.values, number)
@@ -412,7 +446,7 @@ class SessionState:
 
     def forget_values(self) -> None:
         """No variable has a value that is the caches', as far as is known."""
-        self.values = {}
+        self.values, self.zone, self.clocks = {}, None, None
         self.judge_anew()
         self._note_limits()
         self.narrow, self.outside, self.raw = "", None, False
@@ -491,6 +525,13 @@ class SessionState:
         return self.marks_of(text) != b""
 
     @property
+    def settings(self) -> Settings:
+        """What of its variables is not as in the sessions that fill caches."""
+        if self._settings is None:
+            self._settings = settings_of(self.values) if self.tells else ALIKE
+        return self._settings
+
+    @property
     def known_whole(self) -> Hashable | None:
         """All that is known of the session, comparable; None where a question about it is MySQL's to answer."""
         if not self.known or self.misflagged:
@@ -501,13 +542,14 @@ class SessionState:
         return (self._told, self.announces, self.identity, self.database, self.autocommit) if self._told else None
 
     @property
-    def zone(self) -> str | None:
-        """The time zone of the session's NOW(), one by an offset or UTC where that is known of it; None where it is not
-        known, or the session has a clock of its own."""
-        if not self.known or self.own_clock:
-            return None
-        zone = self.values.get("time_zone", "")
-        return zone if offset_of(zone) is not None else self.values.get(ZONE_AS_SET, "")
+    def now_zone(self) -> Zone | None:
+        """The time zone of the session's NOW(); None where it is not known, or the session has a clock of its own."""
+        return self.zone if self.known and not self.own_clock else None
+
+    @property
+    def told_as(self) -> Hashable:
+        """On what it depends which bytes the same answer is to the session."""
+        return self.announces, self.clocks
 
     def shown_state(self, state: bytes) -> bytes:
         """What of the trackers' information the client has asked for itself, by the statement that it is about at the

@@ -7,9 +7,10 @@ import re
 from collections.abc import Mapping, Sequence
 
 from external_upquery.login import PINNED
-from planner.needs import BY_CODES, BYTES, OF_MODE, SESSION_NEEDS, STRINGS
+from external_upquery.other_session import Settings
+from planner.needs import BY_CODES, BYTES, LOCAL, OF_MODE, PACKET, SESSION_NEEDS, STEADY, STRINGS
 from proxy.mysql.packets import Malformed
-from proxy.mysql.sql_modes import JUDGED, NO_MATTER, modes_of, value_of
+from proxy.mysql.sql_modes import JUDGED, NO_MATTER, TAIL, modes_of, value_of
 from sqltypes.ordering import SORTED
 
 ALWAYS = (
@@ -39,7 +40,14 @@ SOMETIMES = (
     "sql_auto_is_null",
 )
 """Variables that change the answers of some queries: `planner/session_needs.py`."""
-OF_QUERIES = (STRINGS, BYTES, *sorted(name for name in SESSION_NEEDS if name.startswith(OF_MODE)))
+OF_QUERIES = (
+    STRINGS,
+    BYTES,
+    LOCAL,
+    STEADY,
+    PACKET,
+    *sorted(name for name in SESSION_NEEDS if name.startswith(OF_MODE)),
+)
 """As those, of one variable each: a mode of sql_mode, or a part of what it changes."""
 MODES = tuple(sorted(name for name in SESSION_NEEDS if name.startswith(OF_MODE)))
 """As those, of sql_mode."""
@@ -68,10 +76,8 @@ CONSTANT = (
 """Likewise, of the server, which cannot be set while it runs."""
 OTHERS = "questioned"
 """The name under which a session has the values of both, as they were when MySQL was asked."""
-OF_ACCOUNT = "max_user_connections"
-"""How many connections the account may have; 0: as many as it wants."""
 ZONE_AS_SET = "time_zone as set"
-"""That of its time zone as it was set, which may be SYSTEM."""
+"""That of its time zone as it was set, which may be the name of one that has the clocks of UTC."""
 TRACKED = (
     *ALWAYS, *SOMETIMES, ROW_LIMIT, "autocommit", "transaction_isolation", READ_ONLY, "completion_type",
     "wait_timeout", "max_execution_time", LOG_BIN, TIMESTAMP, *QUESTIONED, *TRACKS,
@@ -79,7 +85,7 @@ TRACKED = (
 WATCHED_BY_DEFAULT = "time_zone,autocommit,character_set_client,character_set_results,character_set_connection"
 ASKED = (
     *ALWAYS, *SOMETIMES, ROW_LIMIT, "transaction_isolation", READ_ONLY, "completion_type", "wait_timeout",
-    "max_allowed_packet", "max_execution_time", OF_ACCOUNT, OTHERS, LOG_BIN, AUTOCOMMIT, TIMESTAMP, *TRACKS,
+    "max_allowed_packet", "max_execution_time", OTHERS, LOG_BIN, AUTOCOMMIT, TIMESTAMP, *TRACKS,
 )  # fmt: skip
 ANSWERED = frozenset({
     *SOMETIMES, "sql_mode", "character_set_client", "character_set_connection", "character_set_results",
@@ -89,6 +95,10 @@ ANSWERED = frozenset({
 """Those of ASKED of which clients may be told the value, because that itself is asked for."""
 OF_THE_SERVER = "of the server"
 OWN_CLOCK = "own"
+KNOWN = "known"
+"""Of LOCAL, STEADY and PACKET, where they are so (`SessionState.note_zone`, `note_packet`)."""
+LEAST_PACKET = 16 << 20
+"""Bytes. A row that a cache holds has 2 MiB at most: no string that is computed of it here has more than this."""
 # How a value is asked for where not by its name: what older servers do not know; what fills have of the server.
 _ASKED_BY = {
     "use_secondary_engine": "COALESCE(/*!80013 @@session.use_secondary_engine, */ 'ON')",
@@ -110,7 +120,7 @@ def question(*expressions: str) -> str:
     return "SELECT " + ", ".join(f"CAST({each} AS BINARY)" for each in expressions) + " LIMIT 1"
 
 
-IDENTITY = ("CURRENT_USER()", "CURRENT_ROLE()", "DATABASE()", "@@global.system_time_zone")
+IDENTITY = ("CURRENT_USER()", "CURRENT_ROLE()", "DATABASE()")
 APART = ("sql_mode", "character_set_results", "session_track_system_variables")
 """Variables that may be NULL, or long: of a session whose max_allowed_packet is 1024, MySQL joins no longer texts."""
 TOGETHER = tuple(name for name in ASKED if name not in APART)
@@ -151,6 +161,9 @@ PINNED_VALUES = {name: value.strip("'") for name, value in PINNED.items()} | {
     "sql_buffer_result": "0",
     "optimizer_switch": OF_THE_SERVER,
     "max_sort_length": OF_THE_SERVER,
+    LOCAL: KNOWN,
+    STEADY: KNOWN,
+    PACKET: KNOWN,
 }
 PINNED_VALUES |= {name: value_of(name, PINNED_VALUES) for name in OF_QUERIES}
 ASCII, BMP = "ascii", "utf8mb3"
@@ -163,7 +176,9 @@ LIKE_ASCII = frozenset({
     "latin5", "latin7", "macce", "macroman", "tis620", "ujis", ASCII,
 })  # fmt: skip
 """Character sets in which a text of bytes below 128 is ASCII's."""
-UTC = frozenset({"+00:00", "-00:00", "utc", "gmt", "etc/utc", "universal", "zulu"})
+ENDS_IN_ASCII = frozenset({"big5", "cp932", "gb18030", "gbk", "sjis"})
+"""Those of MySQL's in which a byte below 128 may be the last one of a character, also a backslash."""
+UTC = frozenset({"+00:00", "-00:00"})
 RAW = frozenset({BINARY, ""})
 """Values of character_set_results (NULL is told as "") with which each column is sent in its own character set."""
 SAME = {"on": "1", "off": "0"}
@@ -187,6 +202,12 @@ def switched_on(asked: Mapping[str, str]) -> dict[str, str]:
         "session_track_system_variables": "*" if watched == "*" else ",".join(names),
         "session_track_transaction_info": "CHARACTERISTICS",
     }
+
+
+def tail_of(client: str) -> bytes:
+    """The mark of texts in this character set that MySQL may read otherwise; b"" where it is known to have none."""
+    known = client in UNICODE or client == BINARY or client in LIKE_ASCII - ENDS_IN_ASCII
+    return b"" if known else TAIL
 
 
 def untracked(values: Mapping[str, str]) -> list[str]:
@@ -225,6 +246,60 @@ def same(name: str, value: str) -> bool:
     return SAME.get(value, value) == SAME.get(pinned, pinned)
 
 
+_TOLD_OF = {
+    **dict.fromkeys(("optimizer_switch", "max_sort_length"), "this session has changed {name}"),
+    LOCAL: "how the clocks of the time zone {value!r} are set is not known, or not yet",
+    PACKET: "a string may have {value} bytes in this session (max_allowed_packet): not as where caches are filled, or"
+    " fewer than 16 MiB",
+    STEADY: "the clocks of this session's time zone are set now and then: {value!r}",
+}
+
+
+OWN_CONNECTION = frozenset({
+    *TRACKS, AUTOCOMMIT, LOG_BIN, TIMESTAMP, READ_ONLY, "transaction_isolation", "completion_type", "wait_timeout",
+    "interactive_timeout", "max_allowed_packet", "max_execution_time", "lock_wait_timeout", "net_read_timeout",
+    "net_write_timeout", "net_buffer_length", "resultset_metadata", "gtid_next", "gtid_next_list", "insert_id",
+    "last_insert_id", "identity", "pseudo_thread_id", "rand_seed1", "rand_seed2", "profiling", "statement_id",
+    "debug_sync", "immediate_server_version", "original_server_version", "original_commit_timestamp",
+    "binlog_format", "character_set_database", "collation_database", "external_user", "proxy_user", "error_count",
+    "warning_count",
+})  # fmt: skip
+"""Variables by which no answer changes, and a connection of our own is to have its own, or can have no other."""
+NEEDED = (
+    "time_zone", "sql_mode", "character_set_client", "character_set_results", "collation_connection",
+    "group_concat_max_len", "div_precision_increment", "cte_max_recursion_depth", "lc_time_names",
+    "default_week_format", "windowing_use_high_precision", "block_encryption_mode", "sql_auto_is_null", ROW_LIMIT,
+)  # fmt: skip
+"""Variables that any session may set, and that may change an answer, or how it is told."""
+_SAID_OTHERWISE = OWN_CONNECTION | {*NEEDED, *OF_QUERIES, *ASKED, ZONE_AS_SET}
+ALIKE = Settings((), ())  # nothing is set otherwise
+MOST_SETTINGS = 1000
+_settings: dict[object, Settings] = {}
+
+
+def settings_of(values: Mapping[str, str]) -> Settings:
+    """What a session of these values has set otherwise than the connections that fill caches, as far as MySQL has told
+    of it; ALIKE where that is nothing. The same object for all that are alike."""
+    told = {**values, "time_zone": values.get(ZONE_AS_SET, "")}
+    needed = tuple([(name, told[name]) for name in NEEDED if _otherwise(name, told.get(name))])
+    others = tuple(sorted(item for item in values.items() if item[0] not in _SAID_OTHERWISE))
+    if not (needed or others):
+        return ALIKE
+    found = _settings.get((needed, others))
+    if found is None:
+        if len(_settings) >= MOST_SETTINGS:
+            _settings.clear()
+        found = _settings[needed, others] = Settings(needed, others)
+    return found
+
+
+def _otherwise(name: str, value: str | None) -> bool:
+    if value is None or (name == "time_zone" and not value):
+        return False
+    pinned = PINNED_VALUES[name]
+    return SAME.get(value.lower(), value) != SAME.get(pinned.lower(), pinned)
+
+
 def first_difference(values: Mapping[str, str], needs: frozenset[str]) -> str:
     """The first variable, of those that count for a query, whose value gives other answers than caches are filled with,
     in a sentence; "" if there is none. `needs`: those of SOMETIMES and OF_QUERIES that count."""
@@ -234,7 +309,7 @@ def first_difference(values: Mapping[str, str], needs: frozenset[str]) -> str:
     for name in (*ALWAYS, *(name for name in (*SOMETIMES, *OF_QUERIES) if name in needs)):
         value = value_of(name, values)
         if not same(name, value):
-            return f"{name} is {value!r} in this session"
+            return _TOLD_OF.get(name, "{name} is {value!r} in this session").format(name=name, value=value)
     return ""
 
 

@@ -7,10 +7,11 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 from time import monotonic
 from typing import NamedTuple, Protocol
 
+from external_upquery.pool import Packet
 from gtid_tracker.gtid import GtidSet
 from planner.clock import MAY_HAVE
 from planner.hints import SETS_MODE, with_hint
@@ -32,22 +33,26 @@ from proxy.mysql.recoding import Recode, to_utf8mb3
 from proxy.mysql.relay import Relay
 from proxy.mysql.rights import is_admin
 from proxy.mysql.routes import Route, Target, target_of
-from proxy.mysql.session_state import SessionState
+from proxy.mysql.session_state import SessionState, ZoneOf
 from proxy.mysql.session_variables import OF_BMP
 from proxy.mysql.set_names import SetNames
+from proxy.mysql.snapshot_forecast import SnapshotForecast
 from proxy.mysql.statement_kind import ANYTHING, classify
 from proxy.mysql.statement_kind import Kind as StatementKind
 from proxy.mysql.texts import LONGEST_OTHER, Entry, TextMatcher, is_large, steering
-from proxy.mysql.time_zones import offset_of
 from proxy.mysql.trackerless import Positions
 from proxy.mysql.trackers import NewSessions
 from proxy.proxied import ProxiedQueries
 from proxy.session_api import SessionCache, SessionSystem
+from proxy.source_zones import SourceZones
 from sqltypes.errors import CannotForce, ParseError, UpwellError
+from sqltypes.zone import Zone, fixed
 
 TARGETS = 10_000  # texts of prepared statements that are remembered
 TARGETS_BY_CLOCK = 1000  # and of those with what the clock says
 WRITES = 256  # outlines of long writes that are remembered, each of 8 KiB at most
+TargetKey = tuple[bytes, str, bool, bool, Zone | None]
+"""Text, database, whether rows end with EOF, whether commands have query attributes, the session's clocks."""
 READS = frozenset({StatementKind.READ})
 QUESTIONS = frozenset({StatementKind.READ, StatementKind.HARMLESS})
 
@@ -75,11 +80,6 @@ class Member(Protocol):
 
     @property
     def connection_id(self) -> int: ...
-
-    @property
-    def greeted_as(self) -> int:
-        """The number of a connection that the client was told."""
-        ...
 
     @property
     def active_at(self) -> float:
@@ -139,17 +139,19 @@ class Shared:
         clock: Callable[[], float] = monotonic,
         utc: Callable[[], datetime | None] = lambda: None,
         micros: Callable[[], tuple[int, int] | None] = lambda: None,
-        zones: Callable[[str, datetime], timedelta | None] = lambda *_: None,
+        zones: SourceZones | None = None,
         lives: Callable[[], Awaitable[bool]] | None = None,
         positions: Positions | None = None,
+        packet: Packet | None = None,
     ) -> None:
         """`utc`: the whole second that MySQL's clock shows, None where that is not known; `micros`: between which
-        microseconds of it that is. `zones`: how far a named time zone's clocks are ahead then, likewise. `lives`:
-        whether MySQL, which has closed a session's connection without a word, is still there; None: if it answers.
-        `positions`: of a source that has no session trackers (`trackerless.py`)."""
+        microseconds of it that is. `zones`: the clocks of time zones; None: only offsets are known. `lives`: whether
+        MySQL, which has closed a session's connection without a word, is still there; None: if it answers.
+        `positions`: of a source that has no session trackers (`trackerless.py`). `packet`: of the sessions that fill
+        caches; None: of which nothing is known, and all that clients have is enough."""
         self.positions = positions
         self.utc = utc
-        self._zones = zones
+        self._follow(zones, packet)
         self._micros = micros
         self.lives = lives or system.answers
         self.clock_texts = ClockTexts()
@@ -162,8 +164,10 @@ class Shared:
         self.announced = AnnouncedTexts(more_prepared=positions is not None)  # by vtgate: what it sorts by
         # How answers are recoded for a character set of results, by its name; None: not known.
         self.character_sets: dict[str, Recode | None] = dict.fromkeys(OF_BMP, to_utf8mb3)
+        self.forecast = SnapshotForecast()
         self.now = clock()  # as of the last tick
-        self.passed = 0  # statements that MySQL has answered
+        self.passed = 0  # statements that MySQL has answered, reads or not
+        self.visible = ""  # a position of the stream of which some session has seen that MySQL shows all of it
         # Is told of each read of a cache that MySQL has answered: its values, why, and in how many microseconds.
         self.on_passed: Callable[[str, Sequence[ParameterValue] | None, str, float], None] | None = None
         self.large = Route(ANYTHING)
@@ -178,10 +182,33 @@ class Shared:
         self.sequence = system.sequence
         self.seconds_since_change = system.seconds_since_change
         self._proxied = proxied
-        self._targets: dict[tuple[bytes, str, bool, bool], Target] = {}
-        self._targets_by_clock: dict[tuple[bytes, str, bool, bool], Target] = {}
+        self._targets: dict[TargetKey, Target] = {}
+        self._targets_by_clock: dict[TargetKey, Target] = {}
         self._targets_of = -1  # the version of the caches that they are of
         self._writes: dict[bytes, Route] = {}  # by their outlines
+
+    def _follow(self, zones: SourceZones | None, packet: Packet | None) -> None:
+        """Sessions are judged by what is known of the source, and anew when more is known."""
+        self.zone_of: ZoneOf = fixed if zones is None else zones.of
+        if zones is not None:
+            zones.on_known = self._note_zones
+        self._packet = packet
+        if packet is not None:
+            packet.on_change = self._note_packet
+
+    def _note_zones(self) -> None:
+        """The clocks of a time zone are known that were not."""
+        for session in self.sessions:
+            session.state.note_zone()
+
+    def packet_of(self) -> int | None:
+        """Bytes of the longest string of the sessions that fill caches, 0 where they differ; None where nothing is
+        known of them."""
+        return None if self._packet is None else self._packet.bytes
+
+    def _note_packet(self) -> None:
+        for session in self.sessions:
+            session.state.note_packet()
 
     def server_is(self, version: str) -> None:
         """What MySQL has told of itself in its greeting: texts are read as that version reads them."""
@@ -224,17 +251,12 @@ class Shared:
 
     def by_clock(self, text: bytes, state: SessionState) -> Now | None:
         """A text with what MySQL's clock says in the place of its functions; None where that is not known."""
-        zone = state.zone
+        zone = state.now_zone
         utc = self.utc() if zone is not None else None
         if zone is None or utc is None:
             return None
-        ahead = offset_of(zone)
-        steady = ahead is not None
-        if ahead is None:
-            ahead = self._zones(zone, utc)
+        ahead, steady = zone.ahead(utc), zone.is_steady
         micros = self._micros() if HAS_DIGITS.search(text) else None
-        if ahead is None:
-            return None
         least, most = micros or (None, None)
         first = self.clock_texts.rewritten(text, utc + ahead, utc, steady=steady, micros=least)
         if first is None or least == most:
@@ -287,11 +309,17 @@ class Shared:
         return Route(statement, may_be_command(text), by_clock, asks, spelled, noted=noted)
 
     def target(
-        self, statement: PreparedStatement, *, eof: bool, now: bytes | None = None, hint: bytes = b""
+        self,
+        statement: PreparedStatement,
+        *,
+        eof: bool,
+        now: bytes | None = None,
+        hint: bytes = b"",
+        clocks: Zone | None = None,
     ) -> Target | None:
         """What a prepared statement is for: one object for all sessions that have prepared this text. `now`: the text
         with what the clock says, which is another a second later; `hint`: that is to stand in it; None where it has no
-        place for that."""
+        place for that. `clocks`: the session's."""
         version = self.system.caches_version
         if version != self._targets_of:
             self._targets.clear()
@@ -304,16 +332,14 @@ class Shared:
         text = with_hint(own, hint) if hint else own
         if text is None:
             return None
-        key = text, statement.database, eof, statement.attributes
+        key = text, statement.database, eof, statement.attributes, clocks
         target = known.get(key)
         if target is None:
             route, steer = self.route(text if hint else statement.text, statement.database), steering(statement.text)
-            target = known[key] = target_of(statement, route, self.system, eof=eof, steer=steer, text=text, hint=hint)
+            target = known[key] = target_of(
+                statement, route, self.system, eof=eof, steer=steer, text=text, hint=hint, clocks=clocks
+            )
         return target
-
-    def number_at_mysql(self, greeted_as: int) -> int:
-        """Of the connection of the client that was told this number."""
-        return next((each.connection_id for each in self.sessions if each.greeted_as == greeted_as), greeted_as)
 
     def interrupt(self, connection_id: int) -> None:
         """MySQL has accepted a KILL QUERY for the session of this number."""
@@ -328,11 +354,11 @@ class Shared:
         """A read or a command could not be understood: the reason for which MySQL answers it."""
         if is_fault(error):
             error = self.system.faults.note("session", what, error, **facts)
-        return f"{error.reason}: {error.message}" if isinstance(error, UpwellError) else repr(error)
+        return error.told if isinstance(error, UpwellError) else repr(error)
 
     def note_passed(self, cache: str, values: Sequence[ParameterValue] | None, why: str, took: float) -> None:
-        """MySQL has answered a read of this cache, in so many microseconds."""
-        self._proxied.passed(why)
+        """MySQL has answered a read of this cache, or of none, in so many microseconds."""
+        self.system.note_passed(cache, why)
         if self.on_passed is not None:
             self.on_passed(cache, values, why, took)
 

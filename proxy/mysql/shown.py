@@ -4,6 +4,7 @@
 ---------+-----------------+------------------------------------+----------------------------------------------------
  EMPTY   | no              |                                    | whatever it asks for
  FOLLOWS | yes             | no                                 | shown before, or unchanged since `Shown.sequence`
+ PINNED  | yes             | yes, of the state that was shown   | as FOLLOWS, until MySQL looks at tables
  SETTLED | yes             | yes, or will have of another state | shown before
 
  in      | a hit is given | MySQL looks at tables, | it opens its | it looks at tables, | the transaction
@@ -11,7 +12,14 @@
 ---------+----------------+------------------------+--------------+---------------------+----------------
  EMPTY   | FOLLOWS        | EMPTY                  | EMPTY        | EMPTY               | EMPTY
  FOLLOWS | FOLLOWS        | FOLLOWS                | SETTLED      | SETTLED             | EMPTY
+ PINNED  | PINNED         | PINNED                 | PINNED       | PINNED              | EMPTY
  SETTLED | SETTLED        | SETTLED                | SETTLED      | SETTLED             | EMPTY
+
+FOLLOWS becomes PINNED where MySQL opens its snapshot right behind the first hit, before it must look at tables
+(`snapshot_forecast.py`), and finds there what was shown; else SETTLED.
+
+What has changed since `Shown.sequence` is MySQL's in PINNED, for its snapshot is of then; in FOLLOWS the transaction
+stands at a later state as long as all that it was shown is still the answer there.
 
 `proxy/mysql/reads.py` has the rules by which reads are hits.
 
@@ -115,7 +123,12 @@ class Stage(Enum):
 
     EMPTY = "empty"
     FOLLOWS = "follows"
+    PINNED = "pinned"
     SETTLED = "settled"
+
+
+def _nobody_is_told(*_: object) -> None:
+    pass
 
 
 @dataclass(slots=True)
@@ -133,6 +146,12 @@ class Shown:
     position: str = ""
     sequence: int = 0
     settled: bool = False  # as the states say
+    pinned: bool = False  # likewise
+    looked: bool = False  # MySQL has looked at tables since hits were given
+    began: str = ""  # the cache of the first hit
+    # Told of the cache of a first hit, and of its transaction's end, with `looked`.
+    on_first: Callable[[str], None] = _nobody_is_told
+    on_end: Callable[[str, bool], None] = _nobody_is_told
 
     @property
     def answers(self) -> Mapping[Asked, bytes]:
@@ -157,6 +176,8 @@ class Shown:
     def stage(self) -> Stage:
         if not self.answers:
             return Stage.EMPTY
+        if self.pinned:
+            return Stage.PINNED
         return Stage.SETTLED if self.settled else Stage.FOLLOWS
 
     def at_mysql(self, sequence: int, position: str, *, opens_snapshot: bool) -> bool:
@@ -167,9 +188,23 @@ class Shown:
         self.settled = mixed or opens_snapshot
         return mixed
 
+    def pin(self, *, brought: bool) -> bool:
+        """MySQL has opened its snapshot behind the first hits. Whether its state may be another one than they have
+        shown. `brought`: the snapshot has all of the hits' position, and the position of now all of the snapshot.
+        Requires: FOLLOWS."""
+        mixed = not brought or any(cache.peek(asked) != body for (cache, _, asked, _), body in self.answers.items())
+        self.settled, self.pinned = mixed, not mixed
+        return mixed
+
     def note(self, cache: SessionCache, parameters: Sequence[ParameterValue], body: bytes) -> None:
         """A hit was given, which is the answer at `sequence`."""
+        if not self.any:
+            self._begin(cache.name)
         self._note(_asked(cache, cache.generation, parameters), body)
+
+    def _begin(self, cache: str) -> None:
+        self.began = cache
+        self.on_first(cache)
 
     def _note(self, asked: Asked, body: bytes) -> None:
         if asked not in self._answers:
@@ -190,6 +225,7 @@ class Shown:
                 return False
         else:
             self.sequence, self.position = sequence, position()
+            self._begin(hit[0].cache.name)
         given.append(hit)
         values = hit[1]
         self._given_keys += 1 if len(values) == 1 and values[0].__class__ is int else keys_in(values)
@@ -222,7 +258,9 @@ class Shown:
 
     def holds(self, sequence: int, position: str) -> bool:
         """Is every answer that was shown still the answer at the position of now? No where that cannot be told: a key
-        that was evicted. Where it is, the transaction stands there."""
+        that was evicted. Where it is, the transaction stands there, unless it is PINNED."""
+        if self.pinned:
+            return sequence == self.sequence
         if (
             sequence != self.sequence
             and self.answers
@@ -242,9 +280,16 @@ class Shown:
         keys = self.keys + self._given_keys + keys_in(parameters)
         return keys > SHOWN_KEYS or self.size + self._given_size > SHOWN_BYTES
 
+    def release(self) -> None:
+        """Nobody is told of anything any more."""
+        self.on_first, self.on_end = _nobody_is_told, _nobody_is_told
+
     def clear(self) -> None:
         """The transaction is over."""
-        self.settled = False
+        if self.began:
+            self.on_end(self.began, self.looked)
+            self.began = ""
+        self.settled = self.pinned = self.looked = False
         if self._given:
             self._given.clear()
             self._given_keys = self._given_size = 0

@@ -1,4 +1,4 @@
-"""What a session's sql_mode makes of texts and of answers. Pure.
+"""What a session's sql_mode makes of texts and of answers, and its character set of texts. Pure.
 
 Most modes concern what is written. Of the others each counts for those queries whose answers it can change
 (`planner/session_needs.py`). Two change what a mark in a text means (`MARKS`):
@@ -7,6 +7,10 @@ Most modes concern what is written. Of the others each counts for those queries 
 ----------------------+--------------+------------------------------------------
  ANSI_QUOTES          | double quote | what stands around a name, not a string
  NO_BACKSLASH_ESCAPES | backslash    | itself, not as the beginning of an escape
+
+In a session whose texts are in gbk, big5, sjis, cp932 or gb18030 there is a third mark (`TAIL`): a backslash, a
+backtick or an @ behind a byte that is not ASCII. It may be the last byte of a character, which neither escapes nor
+closes anything.
 
 Where a text has such quotes it is looked up with backticks in their place (`ansi_quotes.py`). One with a backslash is
 MySQL's where that does not escape. So is one with digits of bytes, and an execution with a backslash in it: it may be
@@ -23,7 +27,7 @@ from collections.abc import Mapping
 
 from external_upquery.login import PINNED, SQL_MODE
 from planner.hints import COLLATIONS, FULL_GROUP, SETTABLE, hint_of
-from planner.needs import BY_CODES, BYTES, COLLATION, OF_MODE, SESSION_NEEDS, STRINGS
+from planner.needs import BY_CODES, BYTES, COLLATION, OF_MODE, SESSION_NEEDS, STRICT, STRINGS
 
 _AS_DIGITS = re.compile(rb"(?<![\w$])(?:0[xb]|[xb]'[0-9a-f]*')", re.IGNORECASE)
 JUDGED = frozenset(name.removeprefix(OF_MODE) for name in SESSION_NEEDS if name.startswith(OF_MODE)) | {"ANSI_QUOTES"}
@@ -33,12 +37,15 @@ NO_MATTER = frozenset({
     "NO_AUTO_VALUE_ON_ZERO", "NO_DIR_IN_CREATE", "IGNORE_SPACE", "ERROR_FOR_DIVISION_BY_ZERO", "ANSI",
 })  # fmt: skip
 """Modes that change no answer of a SELECT that has one: only whether it is refused, what it warns of, and what writes
-do."""
+do. Which of the two strict ones it is does not matter either; whether there is one does (STRICT)."""
+_STRICT = frozenset({"STRICT_TRANS_TABLES", "STRICT_ALL_TABLES"})
 MARKS = {"ANSI_QUOTES": b'"', "NO_BACKSLASH_ESCAPES": b"\\"}
 """What stands in a text, and means something else in the mode."""
-ALL_MARKS = b"".join(MARKS.values())
 QUOTES, BACKSLASH = MARKS["ANSI_QUOTES"], MARKS["NO_BACKSLASH_ESCAPES"]
-
+TAIL = b"\xff"
+"""Stands for a byte that is ASCII's, and may be the last one of a character of several bytes."""
+ALL_MARKS = QUOTES + BACKSLASH + TAIL
+_TAIL = re.compile(rb"[\x80-\xff][\\`@]")
 
 OWN_COLLATION = PINNED[COLLATION].strip("'")
 _HINTED = SETTABLE & JUDGED | {FULL_GROUP}
@@ -61,7 +68,8 @@ def hint_for(values: Mapping[str, str]) -> bytes:
     if "sql_mode" not in values:
         return b""
     modes, collation = modes_of(values["sql_mode"]), values.get(COLLATION, "")
-    counts = bool((modes ^ modes_of(SQL_MODE)) & _HINTED)
+    own = modes_of(SQL_MODE)
+    counts = bool((modes ^ own) & _HINTED) or modes.isdisjoint(_STRICT) != own.isdisjoint(_STRICT)
     other = collation != OWN_COLLATION and COLLATIONS.fullmatch(collation) is not None
     return hint_of(modes if counts else None, collation if other else "").encode()
 
@@ -75,6 +83,8 @@ def marks_in(text: bytes, marks: bytes) -> bytes:
     found = [mark for mark in (QUOTES, BACKSLASH) if mark in marks and mark in text]
     if BACKSLASH in marks and BACKSLASH not in found and _AS_DIGITS.search(text) is not None:
         found.append(BACKSLASH)
+    if TAIL in marks and _TAIL.search(text) is not None:
+        found.append(TAIL)
     return b"".join(found)
 
 
@@ -87,4 +97,6 @@ def value_of(name: str, values: Mapping[str, str]) -> str:
         return values.get(COLLATION, "")
     if not name.startswith(OF_MODE):
         return values.get(name, "")
-    return "ON" if name.removeprefix(OF_MODE) in modes_of(values.get("sql_mode", "")) else "OFF"
+    modes = modes_of(values.get("sql_mode", ""))
+    wanted = _STRICT if name == STRICT else {name.removeprefix(OF_MODE)}
+    return "OFF" if modes.isdisjoint(wanted) else "ON"

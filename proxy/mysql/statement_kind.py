@@ -10,6 +10,7 @@ relied on.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
@@ -42,6 +43,9 @@ class Kind(Enum):
     KILL = "kill"
     OTHER = "other"  # anything may have happened
     SEVERAL = "several"  # more than one statement: see `parts`
+
+    # Enum's own hashes the name, in Python, at each look-up; members are compared by identity.
+    __hash__ = object.__hash__
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +95,8 @@ def _classified(sql: str, version: ServerVersion) -> Statement:
         return replace(ANYTHING, kind=Kind.SEVERAL)
     if len(parts) > 1:
         statements = tuple(_one(part, version) for part in parts)
+        if _MARKED.search(sql) is not None and any(map(_sets_marks, statements[:-1])):
+            return replace(ANYTHING, kind=Kind.SEVERAL)  # what is behind it may be read otherwise
         return Statement(
             Kind.SEVERAL,
             any(statement.calls_unknown for statement in statements),
@@ -104,6 +110,16 @@ def _classified(sql: str, version: ServerVersion) -> Statement:
             keeps_found=all(statement.keeps_found for statement in statements),
         )
     return _one(parts[0], version) if parts else Statement(Kind.HARMLESS)
+
+
+_MARKED = re.compile(r'["\\\x80-\U0010ffff]')
+"""What has a meaning by sql_mode and by the character set of texts."""
+
+
+def _sets_marks(statement: Statement) -> bool:
+    """Whether it may set by what MySQL reads these."""
+    set_ = statement.settings
+    return set_ is None or any(one.name == "sql_mode" or one.name.startswith(("names", "char")) for one in set_)
 
 
 def _has_body(tokens: Sequence[Token]) -> bool:
@@ -125,9 +141,10 @@ def _one(tokens: Sequence[Token], version: ServerVersion) -> Statement:
         return replace(ANYTHING, keeps_found=verb in _KEEP_FOUND, options=frozenset({ONE_PHASE} if one_phase else ()))
     statement = made(tokens)
     asked = _asked_of_last(tokens)
+    calls = statement.calls_unknown or (_may_call(statement, tokens) and unknown_call(tokens, version) is not None)
     return replace(
         statement,
-        calls_unknown=statement.calls_unknown or unknown_call(tokens, version) is not None,
+        calls_unknown=calls,
         assigns=statement.assigns or (statement.kind is not Kind.SET and any(token.text == ":=" for token in tokens)),
         of_last=statement.of_last or bool(asked),
         of_found=asked == {FOUND_ROWS} and not statement.of_last,
@@ -267,7 +284,14 @@ def _flush(tokens: Sequence[Token]) -> Statement:
     named = word(tokens, at) in ("TABLE", "TABLES") and word(tokens, at + 1) != "WITH"
     if named and (_has(tokens, "READ", "LOCK") or _has(tokens, "FOR", "EXPORT")):
         return Statement(Kind.LOCK_TABLES, tables=True)
-    return ANYTHING
+    harmless = _words(tokens[at:]) in ("STATUS", "LOGS") or (len(tokens) == at + 2 and word(tokens, at + 1) == "LOGS")
+    return _ddl(tokens) if named or harmless else ANYTHING
+
+
+def _do(tokens: Sequence[Token]) -> Statement:
+    """DO reads as SELECT does, and gives no rows."""
+    read = _read(tokens)
+    return replace(read, kind=Kind.HARMLESS) if read.kind is Kind.READ else read
 
 
 def _show(tokens: Sequence[Token]) -> Statement:
@@ -308,6 +332,13 @@ def _ddl(tokens: Sequence[Token]) -> Statement:
     return Statement(Kind.DDL, tables=True)
 
 
+def _may_call(statement: Statement, tokens: Sequence[Token]) -> bool:
+    """Whether it may call stored functions. Of definitions only the SELECT of a new table does: other expressions in
+    them are stored (views, routines), or may name none (defaults, checks, partitions, schedules)."""
+    of_query = word(tokens, 1) == "TABLE" and (_has(tokens, "SELECT") or _has(tokens, "ROW"))
+    return statement.kind is not Kind.DDL or of_query
+
+
 def _create_or_drop(tokens: Sequence[Token]) -> Statement:
     if word(tokens, 1) == "TEMPORARY":
         return Statement(Kind.TEMPORARY, tables=True)
@@ -345,6 +376,7 @@ _KINDS: dict[str, Callable[[Sequence[Token]], Statement]] = {
     "SHOW": _show,
     **dict.fromkeys(("EXPLAIN", "DESCRIBE", "DESC"), _explain),
     "HELP": _harmless,
+    "DO": _do,
     "LOCK": _lock,
     "FLUSH": _flush,
     "UNLOCK": _unlock,

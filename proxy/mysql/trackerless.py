@@ -57,7 +57,6 @@ WORKLOAD = "workload"
 """vtgate's variable. Where it is `olap`, vtgate's flags are those of before the statement that they stand behind."""
 FLAGS_AT_ONCE = frozenset({"OLTP", "UNSPECIFIED"})  # its values, as it tells them, where they are not
 UNLIMITED = "0"  # vtgate's sql_select_limit where there is none
-TARGETS = ":@/["  # in a database's name: that of a shard, of a range of keys, or of a kind of tablets
 RESOLVED_ANEW = "prepared in another keyspace than the session's, and vtgate resolves it in this one"
 OTHER_BYTES = "prepared, and vtgate sends a FLOAT as its six digits are, a VECTOR without its length"
 SENT_OTHERWISE = frozenset({"float", "vector"})
@@ -97,11 +96,6 @@ def learned(state: SessionState) -> None:
     if state.values.get(ROW_LIMIT) == UNLIMITED:
         state.values[ROW_LIMIT] = PINNED_VALUES[ROW_LIMIT]
     state.note_values()
-
-
-def elsewhere(database: str) -> str:
-    """Why a session at this database gets nothing from a cache, "" if it may: it does not see the keyspace."""
-    return "" if set(TARGETS).isdisjoint(database) else f"the session is at {database!r}, not at a keyspace"
 
 
 def before_vtgate(read: CachedRead, state: SessionState) -> str:

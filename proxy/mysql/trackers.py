@@ -235,21 +235,21 @@ async def hidden_table(session: Asking, tables: frozenset[Table]) -> str:
 async def learn_shown(session: Asking) -> None:
     """MySQL has answered reads itself: all that it has committed or is committing by now they may have shown. Where it
     does not tell, `passed` stays. Raises SourceDown, Malformed."""
-    coming = await _coming(session)
-    if coming is not None:
-        session.state.passed, session.state.shown = False, coming
+    told = await coming(session)
+    if told is not None:
+        session.state.passed, session.state.shown = False, told
 
 
 async def forget_lost(session: Asking) -> None:
     """Takes from what the session waits for the transactions that MySQL neither owns nor has executed: they were rolled
     back, or lost with the server's history, and never come. Raises SourceDown, Malformed."""
-    coming = await _coming(session)
-    if coming is not None:
+    told = await coming(session)
+    if told is not None:
         state = session.state
-        state.token, state.shown = state.token.intersection(coming), state.shown.intersection(coming)
+        state.token, state.shown = state.token.intersection(told), state.shown.intersection(told)
 
 
-async def _coming(session: Asking) -> GtidSet | None:
+async def coming(session: Asking) -> GtidSet | None:
     """All transactions that MySQL owns or has executed; None where it does not tell. Raises as `unless_ended`."""
     if session.positions is not None:
         try:

@@ -4,8 +4,11 @@ the client. What becomes of reads of caches and of passed statements is in `cach
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
+from time import perf_counter_ns
 
 from proxy.mysql.packets import (
     COM_CHANGE_USER,
@@ -30,14 +33,21 @@ from proxy.mysql.responses import Exchange, Kind, Outcome
 from proxy.mysql.session_context import SessionContext
 from proxy.mysql.session_state import SessionState
 from proxy.mysql.shown import Stage
+from proxy.mysql.snapshot_forecast import REST
 from proxy.mysql.statement_kind import Kind as StatementKind
 from proxy.mysql.statement_set import Scope
 from proxy.mysql.trackerless import OLD_FLAGS, Positions, after_command
-from proxy.mysql.trackers import DEADLOCK, refresh, switch_on
+from proxy.mysql.trackers import DEADLOCK, coming, refresh, switch_on
 from proxy.mysql.wires import ServerWire
+from sqltypes.errors import SourceDown, SourceError
 
 _TELL_NOTHING = (bytes((COM_PING,)), bytes((COM_RESET_CONNECTION,)))  # they are not refused
 _LOOKED_BEHIND = (*_TELL_NOTHING, *(bytes((each,)) for each in (COM_QUIT, COM_CHANGE_USER, COM_STMT_CLOSE)))
+
+RECENT = 1.0
+"""Seconds after which a transaction that the stream brought is visible at MySQL, as far as nothing is asked."""
+VISIBLE_SOON = 0.05
+"""Seconds that MySQL may take to show what hits have shown already, and the stream to bring what MySQL shows."""
 
 
 class Upstream:
@@ -48,6 +58,7 @@ class Upstream:
         self._context = context
         self._shared = context.shared
         self._relay = relay
+        self._lags = False  # MySQL was waited for in vain, perhaps, to show what hits have shown
 
     @property
     def server(self) -> ServerWire:
@@ -206,15 +217,73 @@ class Upstream:
 
         self.server.send(data, Exchange(Kind.RESULT, done, visible=False))
 
-    def begin(self) -> None:
+    def begin(self, *, snapshot: bool = False) -> None:
         """Has MySQL begin the transaction that has begun here, before it answers anything in it: it refuses some
-        statements there, and its flags tell of it."""
+        statements there, and its flags tell of it. `snapshot`: and opens its snapshot at once."""
         state = self.state
         if state.begun:
             state.flags |= state.begun
             begin = state.begun_by or "BEGIN"
+            if snapshot:
+                reads_only = ", READ ONLY" if begin.endswith("READ ONLY") else ""
+                begin = f"START TRANSACTION WITH CONSISTENT SNAPSHOT{reads_only}"
             state.begun, state.begun_by, state.in_transaction = 0, "", True
             self.run(begin, self._absorbed)
+
+    def perhaps_pin(self, cache: str) -> None:
+        """A REPEATABLE READ transaction was given its first hit, of this cache. Where MySQL will have to answer in it,
+        as far as can be foreseen, it opens its snapshot now, behind the hit."""
+        shared = self._shared
+        if self.state.tells and shared.forecast.expects(cache) and shared.clock() >= shared.forecast.rests_until:
+            asyncio.get_running_loop().call_soon(self._pin)
+
+    def _pin(self) -> None:
+        state, relay = self.state, self._relay
+        repeatable = state.values.get("transaction_isolation") == "REPEATABLE-READ"
+        if repeatable and state.begun and self.alive and not relay.busy and self._context.shown.stage is Stage.FOLLOWS:
+            relay.start(self._open_snapshot())
+
+    async def _open_snapshot(self) -> None:
+        """MySQL waits until it shows what hits have shown; the client's next command waits until the position has what
+        the snapshot may have. Raises Malformed."""
+        shown, shared = self._context.shown, self._shared
+        if not self.alive:
+            return
+        self.wait_for_shown()
+        self.begin(snapshot=True)
+        self._context.server_used_at = shared.clock()
+        self.state.vacant = False
+        brought = False
+        with suppress(SourceError, SourceDown):  # the client has asked for nothing: its next command will tell it
+            seen = await coming(self)
+            opened = self.state.in_transaction and not self._lags
+            brought = seen is not None and opened and await shared.system.reached(seen, VISIBLE_SOON)
+            if opened and not brought:
+                shared.forecast.rests_until = shared.clock() + REST
+        if shown.stage is not Stage.FOLLOWS:
+            return
+        if shown.pin(brought=brought):
+            shared.system.count("mixed_snapshots")
+        else:
+            self.state.touched = False  # the tracker tells of a snapshot as of a read
+
+    def wait_for_shown(self) -> None:
+        """Has MySQL wait, for a moment, until it shows all that the stream has brought, as hits have; unless some
+        session has seen that it does."""
+        shared, at = self._shared, perf_counter_ns()
+        self._lags = False
+        if shared.seconds_since_change() >= RECENT:
+            return
+        position = shared.position()
+        if shared.visible == position:
+            return
+
+        def waited(outcome: Outcome) -> None:
+            self._lags = outcome.error is not None or perf_counter_ns() - at >= VISIBLE_SOON * 0.9e9
+            if not self._lags:
+                shared.visible = position
+
+        self.run(f"DO WAIT_FOR_EXECUTED_GTID_SET('{position}', {VISIBLE_SOON})", waited)
 
     def _absorbed(self, outcome: Outcome) -> None:
         """The session's state has it already."""
@@ -334,15 +403,16 @@ class Upstream:
     def compare_shown(self, *, opens_snapshot: bool) -> None:
         """MySQL is about to look at tables for the transaction, or has: is its state the one that hits have shown?"""
         shown, shared = self._context.shown, self._shared
+        shown.looked = True
         if shown.stage is Stage.FOLLOWS and shown.at_mysql(
             shared.sequence(), shared.position(), opens_snapshot=opens_snapshot
         ):
             shared.system.count("mixed_snapshots")
 
-    def wrote_unlogged(self, *, schema: bool) -> None:
+    def wrote_unlogged(self, *, schema: bool, cause: str = "sql_log_bin=0") -> None:
         """The session may have changed anything, and the stream will never tell. `schema`: tables, too."""
         self.state.may_be_unlogged = self.state.hides_writes = False
-        self._shared.system.written_unlogged(self.state.account, schema=schema)
+        self._shared.system.written_unlogged(self.state.account, cause=cause, schema=schema)
 
 
 def _warns(prepared: Outcome) -> bool:

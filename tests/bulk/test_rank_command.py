@@ -117,10 +117,10 @@ def test_without_matplotlib_there_is_no_chart(
     found = importlib.util.find_spec
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "matplotlib" else found(name))
     assert run(["rank", str(logs), "--out", str(tmp_path / "out")]) == 0
-    assert "upwell[rank]" in capsys.readouterr().err and not (tmp_path / "out" / "rank.png").exists()
+    assert "run `make spark` in" in capsys.readouterr().err and not (tmp_path / "out" / "rank.png").exists()
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     assert run(["rank", str(logs)]) == 2
-    assert "pip install 'upwell[rank]'" in capsys.readouterr().err
+    assert "pyarrow: run `make spark` in" in capsys.readouterr().err
 
 
 def test_a_damaged_file_is_named_and_the_rest_is_ranked(

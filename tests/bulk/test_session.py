@@ -49,7 +49,7 @@ def test_what_is_missing_is_said_with_what_to_do(monkeypatch: pytest.MonkeyPatch
     assert why_unavailable(SparkSettings(java="/somewhere"), nothing) == ""
     assert why_unavailable(SparkSettings("sc://host:15002"), nothing) == "", "the server has the Java"
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "pyarrow" else object())
-    assert why_unavailable(SparkSettings(), nothing).startswith("pyarrow is not installed: pip install")
+    assert why_unavailable(SparkSettings(), nothing).startswith("pyarrow is not installed: run `make spark` in ")
 
 
 def test_nobody_at_the_master_is_said_at_once() -> None:

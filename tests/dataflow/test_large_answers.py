@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import islice
 
 import pytest
@@ -11,9 +12,11 @@ import pytest
 import dataflow.large_answers
 import dataflow.operators.bag
 import dataflow.ranges
+from dataflow.derivation import read_in_order
 from dataflow.entries import Held, Linking, dependents_of, touch
-from dataflow.large_answers import HeldRows, answered, at_once, finished
+from dataflow.large_answers import FIRST, HeldRows, answered, at_once, finished
 from dataflow.messages import Pair
+from sqltypes.errors import UnprovenString
 from sqltypes.expression import Row
 from tests.support.engine_rig import Rig, gtids
 
@@ -67,6 +70,35 @@ def test_in_steps_and_in_one_are_the_same(query: str) -> None:
     at_once(found.steps())
     assert found.rows == expected and found.bodies is held.bodies
     made.engine.check_invariants()
+
+
+@pytest.mark.parametrize("query", [QUERIES[0], "SELECT id, v FROM t WHERE k = ? AND v > 2"])
+def test_rows_that_have_changed_come_in_the_order_of_reading(query: str) -> None:
+    made = Rig(query)
+    made.fill_from(TABLE, 1)
+    made.change(2, (TABLE[1], (1, 1, 7)))
+    reader = made.readers[0]
+    keys = [(reader.key_of((1,)), (1,))]
+    found = at_once(answered(reader, keys, reader.held_levels))
+    assert found is not None and found == reader.answer(keys)
+    assert (1, 7) in found and [id_ for id_, _ in found] == [
+        id_ for id_ in range(100) if any(row[0] == id_ for row in found)
+    ]
+
+
+def test_where_the_place_of_a_row_is_not_known_rows_stay_as_they_are() -> None:
+    def unknown(row: Row, params: Row = ()) -> int:
+        raise UnprovenString("not in any order")
+
+    rows: list[Row] = [(2,), (1,)]
+    assert read_in_order(unknown, rows) == rows and read_in_order(FIRST, rows) == [(1,), (2,)]
+    made = Rig(QUERIES[0])
+    made.fill_from(TABLE, 1)
+    reader = made.readers[0]
+    reader.program = replace(reader.program, reading=unknown)
+    keys = [(reader.key_of((1,)), (1,))]
+    assert len(reader.answer(keys) or ()) == len(TABLE)
+    assert at_once(answered(reader, keys, reader.held_levels)) == reader.answer(keys)
 
 
 def test_a_hole_is_told() -> None:

@@ -19,6 +19,7 @@ from external_upquery.protocol import (
     command,
     query,
 )
+from proxy.mysql.packets import lenenc
 from sqltypes.errors import SourceError
 from tests.support import mysql_packets as server
 
@@ -76,6 +77,25 @@ def test_random_pieces_of_many_rows(deprecate_eof: bool) -> None:
         found += decoder.feed(data[position : position + size])
         position += size
     assert rows_of(found[0]) == wanted
+
+
+@EITHER_END
+def test_raw_rows_in_random_pieces_are_their_payloads(deprecate_eof: bool) -> None:
+    randomness = random.Random(8)
+    lengths = [0, 1, 250, 251, 300, 70_000, server.MULTI]
+    texts = [b"\xff" * randomness.choice(lengths[:-1]) for _ in range(100)] + [b"a" * lengths[-1]]
+    data = server.result_set([TEXT], [(text,) for text in texts], deprecate_eof=deprecate_eof)
+    decoder = Answers(deprecate_eof=deprecate_eof)
+    found: list[Answer] = []
+    for _ in range(2):  # the last answer of a pipeline may be remembered, but not by one that reads it otherwise
+        decoder.expect(1, raw=True)
+        position = 0
+        while position < len(data):
+            size = randomness.choice([1, 5, 100, 5_000, 4_000_000])
+            found += decoder.feed(data[position : position + size])
+            position += size
+    wanted = [(lenenc(text),) for text in texts]
+    assert [rows_of(answer) for answer in found] == [wanted] * 2
 
 
 @pytest.mark.parametrize("size", [1 << 24, 1 << 16])

@@ -102,9 +102,22 @@ def test_one_shard_needs_no_question() -> None:
 
 
 def test_vindexes_of_texts_tell_spellings_apart() -> None:
-    table = Table("shop", "name", (Column("name", TEXT, False, 0), Column("id", BIGINT, False, 1)), ("name",))
-    assert spelled_apart(table, Vindex("xxhash", ("name",))) == "name"
-    assert spelled_apart(table, Vindex("xxhash", ("id",))) == ""
+    def apart(type_: SqlType, kind: str) -> bool:
+        table = Table("shop", "name", (Column("name", type_, False, 0), Column("id", BIGINT, False, 1)), ("name",))
+        assert spelled_apart(table, Vindex("id", ("id",), (kind, ""))) == frozenset()
+        return spelled_apart(table, Vindex("text", ("name",), (kind, ""))) == {"name"}
+
+    def text(name: str, collation: str) -> SqlType:
+        return SqlType(name, length=20, collation=collation)
+
+    exact = [("varchar", "utf8mb4_0900_bin", "xxhash"), ("varchar", "utf8mb4_0900_bin", "unicode_loose_xxhash")]
+    exact += [(name, "utf8mb4_bin", "unicode_loose_md5") for name in ("char", "varchar")]
+    others = [("char", "utf8mb4_0900_bin", "xxhash"), ("varchar", "utf8mb4_bin", "xxhash")]
+    others += [("varchar", "utf8mb4_0900_ai_ci", kind) for kind in ("xxhash", "unicode_loose_xxhash")]
+    assert not any(apart(text(name, collation), kind) for name, collation, kind in exact)
+    assert all(apart(text(name, collation), kind) for name, collation, kind in others)
+    assert not apart(SqlType("varbinary", length=16), "xxhash") and apart(SqlType("binary", length=16), "xxhash")
+    assert apart(SqlType("datetime"), "xxhash")
 
 
 def test_a_request_is_asked_of_the_shards_that_have_its_keys() -> None:

@@ -16,7 +16,6 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 from proxy.mysql.auth_relay import Terms
-from proxy.mysql.kept import likeness
 from proxy.mysql.logged_in import LoggedIn
 from proxy.mysql.login_packets import parse_greeting
 from proxy.mysql.packet_stream import PacketStream
@@ -295,13 +294,10 @@ def bench_session(
         database="d",
         collation=255,
         greeting=GREETING,
-        greeted_as=GREETING.connection_id,
         client_tls=False,
         server_secure=False,
         ok_payload=ok(),
         terms=Terms(nonce=b"n" * 20, client_tls=False, server_tls=False),
-        like=likeness(capabilities | CLIENT_SESSION_TRACK, tls=False),
-        begun_anew=False,
     )
     session = Session(shared, logged_in)
     if counts is not None:

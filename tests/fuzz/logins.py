@@ -16,11 +16,9 @@ from unittest.mock import patch
 
 from external_upquery.upstream import Upstream
 from proxy.mysql.handshake import LoginSettings, log_in
-from proxy.mysql.kept import AGREED, KeptConnections, likeness
 from proxy.mysql.logged_in import LoggedIn
-from proxy.mysql.login_packets import parse_greeting, tls_request
-from proxy.mysql.packet_stream import PacketStream, PlainPackets
-from proxy.mysql.packets import CLIENT_SESSION_TRACK, packet
+from proxy.mysql.login_packets import tls_request
+from proxy.mysql.packets import packet
 from sqltypes.errors import ClientLeft, UpwellError
 from tests.fuzz.bench import JumpingLoop, none_unraised
 from tests.fuzz.payloads import cut, mutated, numbered
@@ -31,18 +29,15 @@ from tests.support.scripted_mysql import NO_TLS, greeting, handshake_response
 
 SECONDS = 10.0
 CAPABILITIES = NO_TLS & ~(1 << 3 | 1 << 5 | 1 << 11 | 1 << 20 | 1 << 21 | 1 << 26)
-LIKE = likeness(CAPABILITIES | CLIENT_SESSION_TRACK, tls=False)
 SWITCH = b"\xfecaching_sha2_password\0" + b"n" * 20 + b"\0"
 
 
 @dataclass(frozen=True, slots=True)
 class LoginCase:
-    """What either side says, in order. `unix`: the connection to MySQL counts as safe, and its account is asked for.
-    `kept`: another client has left it."""
+    """What either side says, in order. `unix`: the connection to MySQL counts as safe, and its account is asked for."""
 
     seed: int
     unix: bool
-    kept: bool
     steps: tuple[Step, ...]
 
     @property
@@ -70,7 +65,7 @@ class LoginCase:
     def script(self) -> str:
         return (
             f"from tests.fuzz.logins import LoginCase\n"
-            f"LoginCase({self.seed}, {self.unix}, {self.kept}, {listed(self.steps)}).run(Counter())"
+            f"LoginCase({self.seed}, {self.unix}, {listed(self.steps)}).run(Counter())"
         )
 
     async def _play(self) -> str:
@@ -79,21 +74,15 @@ class LoginCase:
         client, client_end = socket.socketpair()
         server, server_end = socket.socketpair()
         server.setblocking(False)
-        other, other_end = socket.socketpair()
         client_end.setblocking(False)
         server_end.setblocking(False)
-        other.setblocking(False)
-        other_end.send(packet(greeting(), 0))
 
         async def connect(_: Upstream) -> socket.socket:
-            return other if self.kept else server
+            return server
 
         upstream = Upstream(host="mysql", port=3306, user="", password="", unix_socket="/x" if self.unix else "")
-        kept, stream = KeptConnections(1, asyncio.get_running_loop().time), None
-        if self.kept:
-            stream = await left_behind(kept, server, server_end)
         with patch("proxy.mysql.handshake.connected", connect):
-            settings = LoginSettings(upstream, None, False, None, SECONDS, kept=kept)
+            settings = LoginSettings(upstream, None, False, None, SECONDS)
             login = asyncio.ensure_future(log_in(client, settings))
             for name, data in self.steps:
                 end = client_end if name.startswith("client") else server_end
@@ -111,12 +100,8 @@ class LoginCase:
                 await asyncio.sleep(1)
                 for sock in (client, server):
                     assert sock.fileno() < 0, "a socket is left"
-                kept.check_invariants()
             finally:
-                if stream is not None:
-                    stream.abort()
-                    await asyncio.sleep(0)
-                for sock in (client, server, client_end, server_end, other, other_end):
+                for sock in (client, server, client_end, server_end):
                     sock.close()
         return ended
 
@@ -143,22 +128,8 @@ class LoginCase:
         return "accepted"
 
 
-async def left_behind(kept: KeptConnections, server: socket.socket, server_end: socket.socket) -> PacketStream:
-    """A connection that waits for a client such as the one that comes."""
-    stream = await PlainPackets(server).stream(asyncio.Event(), accepted=False)
-    server_end.send(packet(ok(), 1))
-    kept.give(stream, parse_greeting(greeting()), LIKE, reset=True)
-    while not kept.settled:
-        await asyncio.sleep(0)
-    server_end.recv(1 << 16)
-    for _ in range(AGREED):
-        kept.callers.note("", LIKE)
-    return stream
-
-
 def login_case(rng: random.Random) -> LoginCase:
-    kept = rng.random() < 0.4
-    steps = a_dialogue(rng, kept=kept)
+    steps = a_dialogue(rng)
     for _ in range(rng.choice((0, 0, 1, 1, 2, 5))):
         at = rng.randrange(len(steps))
         name, data = steps[at]
@@ -174,10 +145,10 @@ def login_case(rng: random.Random) -> LoginCase:
             steps.insert(at, (rng.choice(("client", "server")), rng.randbytes(rng.choice((3, 40)))))
         elif len(steps) > 1:
             del steps[at]
-    return LoginCase(rng.randrange(1 << 30), rng.random() < 0.3, kept, tuple(steps))
+    return LoginCase(rng.randrange(1 << 30), rng.random() < 0.3, tuple(steps))
 
 
-def a_dialogue(rng: random.Random, *, kept: bool) -> list[Step]:
+def a_dialogue(rng: random.Random) -> list[Step]:
     """As a client and MySQL have it."""
     plugin = rng.choice((b"caching_sha2_password", b"mysql_native_password", b"sha256_password"))
     capabilities = CAPABILITIES ^ (1 << 4 if rng.random() < 0.1 else 0)
@@ -188,11 +159,7 @@ def a_dialogue(rng: random.Random, *, kept: bool) -> list[Step]:
         ("server", packet(rng.choice((greeting(), greeting(plugin=plugin), error(1040, "08004", "Too many"))), 0)),
         ("client", packet(response, 1)),
     ]
-    if kept:  # whether it is fit
-        steps[0] = steps.pop()
-        steps.append(("server", packet(rng.choice((ok(), ok(), ok(), error(1242, "21000", "two rows"))), 1)))
-    client_number = 2
-    server_number = 1 if kept else 2
+    client_number = server_number = 2
     for _ in range(rng.choice((0, 0, 1, 2, 3))):
         asked = rng.choice((SWITCH, b"\1\4", b"\1\3", b"\1" + b"k" * 400, b"\2webauthn\0x", b"\xfe"))
         steps.append(("server", packet(asked, server_number)))

@@ -20,6 +20,7 @@ from proxy.proxied import Judge, ProxiedQueries
 from proxy.session_api import SessionSystem
 from sqltypes.errors import BadParameters, Overloaded, SourceDown, SourceError, UnknownCache
 from sqltypes.schema import BIGINT, ResultColumn, SqlType
+from sqltypes.zone import Zone
 from tests.fuzz.payloads import numbered
 from tests.support.mysql_packets import column, eof, ok
 from tests.support.query_texts import fake_plan
@@ -33,6 +34,16 @@ SERVER = "3e11fa47-71ca-11e1-9e33-c80aa9429562"
 INFO = CacheInfo("c0", QUERY, "d", "maintain", "ready", "", (ParameterInfo("id", BIGINT, False),), COLUMNS)
 LARGE_KEY = 9  # whose answer is larger than what a socket takes at once
 CHANGING_KEY = 5  # whose answer is another whenever the stream has moved
+
+
+class NothingCompared:
+    """In the place of `proxy/told_hits.py`."""
+
+    def judges(self, body: bytes, settings: object) -> bool:
+        return False
+
+    def judge(self, parameters: object, body: bytes, settings: object, told: object) -> None:
+        raise AssertionError("nobody asks")
 
 
 @dataclass(eq=False)
@@ -50,6 +61,7 @@ class BenchCache:
     relations: frozenset[tuple[str, str]] = frozenset({("d", "item")})
     counts: bool = False
     tells: tuple[int, ...] = ()
+    clocks: Zone | None = None
 
     @property
     def info(self) -> CacheInfo:
@@ -72,6 +84,9 @@ class BenchCache:
             raise BadParameters("bytes: a number is accepted")
         return self.stored(key)
 
+    def in_utc(self, parameters: Sequence[ParameterValue]) -> Sequence[ParameterValue]:
+        raise AssertionError("nobody asks")
+
     async def read(self, parameters: Sequence[ParameterValue], demand: object = None) -> Answer:
         raise AssertionError("nobody asks")
 
@@ -84,7 +99,17 @@ class BenchCache:
     def peek_since(self, parameters: Sequence[ParameterValue], sequence: int) -> bytes | None:
         return self.stored(parameters[0]) if parameters[0] != CHANGING_KEY else None
 
+    @property
+    def told(self) -> NothingCompared:
+        return NothingCompared()
+
     def count_hit(self, parameters: Sequence[ParameterValue]) -> None:
+        pass
+
+    def count(self, served: Served) -> None:
+        pass
+
+    def recount(self, served: Served | None) -> None:
         pass
 
     @property
@@ -199,6 +224,9 @@ class BenchSystem:
     def count(self, name: str) -> None:
         pass
 
+    def note_passed(self, cache: str, why: str) -> None:
+        pass
+
     async def reached(self, own: GtidSet, seconds: float) -> bool:
         await asyncio.sleep(seconds)
         return False
@@ -210,7 +238,7 @@ class BenchSystem:
     def source_up(self) -> bool:
         return self.up
 
-    def written_unlogged(self, account: str, *, schema: bool) -> None:
+    def written_unlogged(self, account: str, *, cause: str, schema: bool) -> None:
         pass
 
     def sequence(self) -> int:

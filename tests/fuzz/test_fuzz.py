@@ -172,7 +172,7 @@ def test_a_login_that_leaves_its_sockets_is_found(monkeypatch: pytest.MonkeyPatc
         pass
 
     monkeypatch.setattr(_Login, "end", end)
-    assert "logins.py" in first_finding(lambda rng: replace(login_case(rng), kept=False))
+    assert "logins.py" in first_finding(lambda rng: replace(login_case(rng), steps=()))
 
 
 @dataclass(frozen=True)

@@ -230,7 +230,7 @@ class ScriptedUpstream:
             tracks = LIKE_CACHES if self._tracked else NOT_TRACKED
             known = {**PINNED_VALUES, **LIKE_CACHES, **tracks, "transaction_isolation": self.isolation}
             told = (*(known.get(name, "1") for name in APART), BETWEEN.join(known.get(name, "1") for name in TOGETHER))
-            return self._row(["app@%", "app@%", "NONE", "d", "UTC", *told])
+            return self._row(["app@%", "app@%", "NONE", "d", *told])
         if b"gtid_owned" in payload:
             return self._row([f"{SERVER}:8#5", f"{SERVER}:1-7"])
         if b"gtid_executed" in payload:

@@ -89,7 +89,8 @@ def test_a_query_is_named_for_its_collation(modes: frozenset[str] | None, collat
     assert collation_of(text) == collation and mode_of(scan(text)) == modes
     assert without_mode(text) == (("SELECT id FROM t", modes, collation) if hint else None)
     assert collation_of(f"/* of an ORM */ {text}") == collation
-    assert collation_of(f"PREPARE upwell FROM '{text.replace(chr(39), chr(92) + chr(39))}'") == collation
+    for asked in ("PREPARE upwell FROM", "SET @upwell_text ="):
+        assert collation_of(f"{asked} '{text.replace(chr(39), chr(92) + chr(39))}'") == collation
     for before, after in (("(", " LIMIT 1) UNION SELECT 1"), ("WITH a AS (SELECT ')' FROM t) ", ", a")):
         other = f"{before}{text}{after}"
         assert collation_of(other) == collation and mode_of(scan(other)) == modes

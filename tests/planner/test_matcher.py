@@ -8,6 +8,7 @@ from decimal import Decimal
 import pytest
 
 from planner.api import plan_query
+from planner.bare_names import BareNames
 from planner.fingerprint import Constant, ListSlot, Placeholder, fingerprint
 from planner.matcher import QueryMatcher
 from planner.scan import unwrap_version_comments
@@ -199,3 +200,22 @@ def test_a_server_that_comes_back_as_another_version_is_read_anew() -> None:
 
 def test_hints_stay_in_the_shape() -> None:
     assert fingerprint("SELECT /*+ NO_MERGE(t) */ a FROM t", "d").shape == "SELECT /*+ NO_MERGE(t) */ a FROM t"
+
+
+def test_a_session_without_a_database() -> None:
+    """A text that names all databases has the caches of the default one. Of other names somebody must say so."""
+    qualified = f"SELECT id FROM {DATABASE}.orders WHERE customer_id = ?"
+    unqualified = "SELECT id FROM orders WHERE customer_id = ?"
+    bare = BareNames()
+    for names in (None, bare):
+        found = QueryMatcher(SCHEMA.server_version, DATABASE, names)
+        for number, sql in enumerate((qualified, unqualified)):
+            found.add(plan_query(sql, DATABASE, SCHEMA), f"c{number}")
+        assert found.match(qualified, "", (7,)) == ("c0", (7,)) and found.match(qualified, "other", (7,)) is None
+        assert found.match(unqualified, "", (7,)) is None
+    version = found.changes
+    bare.told(frozenset({"orders"}))
+    assert list(bare.asked) == ["orders"] and found.changes != version
+    assert found.match(unqualified, "", (7,)) == ("c1", (7,))
+    bare.told(frozenset())
+    assert found.match(unqualified, "", (7,)) is None

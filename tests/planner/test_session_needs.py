@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from planner.api import plan_evict, plan_query
-from planner.needs import AS_READ, BY_CODES, BYTES, OF_COMPUTED, OF_MODE, OF_OTHERS, SESSION_NEEDS, STRINGS
+from planner.needs import AS_READ, BY_CODES, BYTES, LOCAL, OF_COMPUTED, OF_MODE, SESSION_NEEDS, STEADY, STRICT, STRINGS
 from planner.session_needs import session_needs
 from sqltypes.schema import SchemaSnapshot, Table, View
 from tests.support.goldens import PLANS, sample_queries, snapshot
@@ -126,13 +126,13 @@ def test_a_string_made_of_json_is_refused_beside_a_literal_of_a_collation_by_cod
         ("SELECT name FROM t UNION SELECT code FROM t", {COLLATION}),
         ("SELECT s FROM (SELECT IF(id = 1, name, code) AS s FROM t) q WHERE s < 'b'", {COLLATION}),
         ("SELECT UPPER(CAST(id AS CHAR)) FROM t", {COLLATION}),
-        ("SELECT id FROM z WHERE seen > ?", {ZONE}),
-        ("SELECT * FROM z WHERE id = ?", {ZONE}),
-        ("SELECT z.* FROM t JOIN z USING (id)", {ZONE}),
+        ("SELECT id FROM z WHERE seen > '2024-01-01'", {ZONE}),
+        ("SELECT DATE(seen) FROM z WHERE id = ?", {ZONE}),
+        ("SELECT x.* FROM (SELECT * FROM z) x JOIN t USING (id)", {ZONE}),
         ("SELECT id FROM t WHERE at > TIMESTAMP'2024-01-01 00:00:00+02:00'", {ZONE}),
         ("SELECT CAST(name AS DATETIME) FROM t", {ZONE}),
         ("SELECT YEAR(name) FROM t", {ZONE}),
-        ("SELECT FROM_UNIXTIME(id) FROM t", {ZONE}),
+        ("SELECT FROM_UNIXTIME(id) FROM t", {ZONE, "lc_time_names"}),
         ("SELECT id, at = name FROM t", {COLLATION, ZONE}),
         ("SELECT * FROM t NATURAL JOIN z", {COLLATION, ZONE}),
         ("SELECT GROUP_CONCAT(name ORDER BY code) FROM t", {"group_concat_max_len"}),
@@ -176,6 +176,23 @@ def test_a_string_made_of_json_is_refused_beside_a_literal_of_a_collation_by_cod
 )  # fmt: skip
 def test_what_is_needed(sql: str, needed: set[str]) -> None:
     assert needs(sql) == needed
+
+
+@pytest.mark.parametrize(
+    ("sql", "needed"),
+    [
+        ("SELECT CAST(title AS CHAR) FROM bytes WHERE id = ?", True),
+        ("SELECT CONVERT(body USING utf8mb4) FROM bytes WHERE id = ?", True),
+        ("SELECT CAST(CONCAT(stamp, 'x') AS CHAR(9)) FROM bytes WHERE id = ?", True),
+        ("SELECT CAST(id + 1 AS CHAR), CAST(UNHEX('ff') AS CHAR) FROM t WHERE id = ?", True),
+        ("SELECT CHAR(id USING utf8mb4) FROM t WHERE id = ?", True),
+        ("SELECT CAST(? AS CHAR) FROM t WHERE id = ?", True),
+        ("SELECT CAST(id AS CHAR), CAST(name AS CHAR(4)), CAST('x' AS NCHAR), CAST(at AS CHAR) FROM t", False),
+        ("SELECT CONVERT(name USING latin1), CHAR(id), CAST(price AS DECIMAL(9,3)), CAST(doc AS CHAR) FROM t", False),
+    ],
+)
+def test_bytes_that_become_a_string_need_strictness(sql: str, needed: bool) -> None:
+    assert (STRICT in all_needs(sql)) == needed
 
 
 def test_what_is_not_understood_needs_everything() -> None:
@@ -278,9 +295,12 @@ def test_strings_that_are_bytes_are_the_same_in_every_character_set(sql: str, of
 def test_generated_columns_are_computed_by_the_session_that_reads_them() -> None:
     table = SCHEMA.relations["d", "padded"]
     assert isinstance(table, Table)
-    computed = replace(table, columns=(table.columns[0], replace(table.columns[1], generated=True)))
+    of_id = replace(table.columns[1], expression="concat(`id`,_utf8mb4'.')")
+    computed = replace(table, columns=(table.columns[0], of_id))
     schema = replace(SCHEMA, relations={**SCHEMA.relations, ("d", "padded"): computed})
-    assert all_needs("SELECT id FROM padded WHERE id = ?", schema) >= OF_OTHERS
+    shown = f"SELECT {of_id.name} FROM padded WHERE id = ?"
+    assert all_needs(shown, schema) >= OF_COMPUTED
+    assert OF_COMPUTED.isdisjoint(all_needs("SELECT id FROM padded WHERE id = ?", schema))
 
 
 def test_strings_are_other_bytes_where_literals_are_binary() -> None:
@@ -315,3 +335,51 @@ def test_views_count_as_if_they_stood_in_the_query() -> None:
 def test_a_name_that_means_several_kinds_is_not_trusted() -> None:
     assert needs("SELECT name FROM (SELECT HEX(id) AS name FROM t) q WHERE name = 'x'") == {COLLATION}
     assert needs("WITH q (code) AS (SELECT HEX(id) FROM t) SELECT code FROM q WHERE code = 'x'") == {COLLATION}
+
+
+@pytest.mark.parametrize(
+    ("sql", "needed"),
+    [
+        ("SELECT id FROM z WHERE id = ? ORDER BY seen DESC", set()),
+        ("SELECT COUNT(seen) FROM z WHERE id = ? AND seen IS NOT NULL", set()),
+        ("SELECT id FROM t WHERE EXISTS (SELECT * FROM z WHERE z.id = t.id)", set()),
+        ("SELECT seen FROM z WHERE id = ?", {LOCAL}),
+        ("SELECT (seen) AS at FROM z WHERE id = ? ORDER BY at, 1", {LOCAL}),
+        ("SELECT * FROM z WHERE id = ?", {LOCAL}),
+        ("SELECT z.*, t.id FROM t JOIN z USING (id) ORDER BY z.seen", {LOCAL}),
+        ("SELECT id FROM z WHERE seen > ?", {LOCAL}),
+        ("SELECT id FROM z WHERE (seen) BETWEEN ? AND ? OR seen IN (?, ?) OR ? <=> seen", {LOCAL}),
+        ("SELECT id FROM t WHERE EXISTS (SELECT 1 FROM z WHERE z.id = t.id AND z.seen >= ?)", {LOCAL}),
+        ("SELECT MAX(seen), MIN((seen)) AS least FROM z WHERE id > ?", {LOCAL, STEADY}),
+        ("SELECT COUNT(DISTINCT seen) FROM z WHERE id > ?", {STEADY}),
+        ("SELECT DISTINCT seen FROM z WHERE id > ?", {LOCAL, STEADY}),
+        ("SELECT seen, COUNT(*) FROM z GROUP BY seen", {LOCAL, STEADY}),
+        ("SELECT seen, COUNT(*) FROM z GROUP BY 1", {LOCAL, STEADY}),
+        ("SELECT z.id FROM z JOIN z AS y ON z.seen = y.seen WHERE y.id = ?", {STEADY}),
+        ("SELECT name FROM z GROUP BY name HAVING MAX(seen) > ?", {LOCAL, STEADY}),
+        ("SELECT MAX(seen) AS last FROM z GROUP BY name HAVING last > ?", {LOCAL, STEADY}),
+        ("SELECT seen AS at FROM z HAVING at > '2024-01-01'", {LOCAL, ZONE}),
+        ("SELECT seen AS at FROM z HAVING DATE(at) = ?", {LOCAL, ZONE}),
+        ("SELECT (MAX(seen)) AS at FROM z HAVING YEAR(at) = ?", {LOCAL, STEADY, ZONE}),
+        ("SELECT id FROM z WHERE seen > '2024-01-01' AND seen < ?", {LOCAL, ZONE}),
+        ("SELECT id FROM z WHERE (seen, id) > (?, ?)", {ZONE}),
+        ("SELECT id FROM z WHERE id = ? ORDER BY DATE(seen)", {ZONE}),
+        ("SELECT id FROM z WHERE id = ? ORDER BY seen + 0", {ZONE}),
+        ("SELECT COALESCE(seen, ?) FROM z", {ZONE}),
+        ("SELECT IF(id > 1, seen, NULL) FROM z WHERE id = ?", {ZONE}),
+        ("SELECT (SELECT seen FROM z WHERE z.id = t.id) FROM t WHERE id = ?", {ZONE}),
+        ("SELECT seen FROM z WHERE id = ? UNION ALL SELECT seen FROM z WHERE id = ?", {ZONE}),
+        ("SELECT ROW_NUMBER() OVER (ORDER BY seen) FROM z WHERE id > ?", {ZONE}),
+        ("SELECT z.id FROM z JOIN t ON z.seen = t.at WHERE t.id = ?", {ZONE}),
+        ("SELECT id FROM z WHERE seen = (SELECT MAX(seen) FROM z)", {ZONE}),
+        ("SELECT GROUP_CONCAT(seen) FROM z WHERE id > ?", {ZONE}),
+    ],
+)
+def test_what_is_made_of_instants(sql: str, needed: set[str]) -> None:
+    assert all_needs(sql) & {ZONE, LOCAL, STEADY} == needed
+
+
+def test_a_name_that_is_an_instant_in_one_table_alone_is_none_for_sure() -> None:
+    schema = snapshot_of(DDL + "CREATE TABLE y (id INT NOT NULL, seen DATETIME, PRIMARY KEY (id));", "d")
+    assert {ZONE} <= all_needs("SELECT z.id FROM z JOIN y ON z.seen = y.seen WHERE y.id = ?", schema)
+    assert {LOCAL} == all_needs("SELECT z.seen, y.seen FROM z JOIN y USING (id) WHERE y.id = ?", schema) & {ZONE, LOCAL}

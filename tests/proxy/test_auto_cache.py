@@ -6,7 +6,9 @@ import asyncio
 
 import pytest
 
-from proxy.auto_cache import AT_ONCE, Policy
+from proxy.auto_cache import AT_ONCE
+from proxy.auto_policy import Policy
+from proxy.mysql.session_variables import PINNED_VALUES, switched_on
 from sqltypes.errors import Overloaded, SourceDown, UnknownCache, UnsupportedQuery, UpwellError
 from tests.support.auto_cache_rig import POLICY, SLOW, Rig, made
 
@@ -15,25 +17,60 @@ from tests.support.auto_cache_rig import POLICY, SLOW, Rig, made
 
 def test_what_is_asked_often_and_slow_is_cached_with_the_reason() -> None:
     rig = made()
-    assert rig.caches.figures().made_by.reason == "asked 100 times in a minute, MySQL took 5.00 ms each time"
+    assert rig.caches.figures().made_by.reason == "asked 100 times in ten minutes, MySQL took 5.00 ms each time"
     assert rig.auto.counters == {"automatic_caches_made": 1, "automatic_caches_dropped": 0}
 
 
+SECOND = 1_000_000.0
+IDLE, BUSY = 0.1, 0.6  # of the loop's time that is used
+
+
 @pytest.mark.parametrize(
-    ("times", "us", "is_made"),
+    ("times", "us", "used", "is_made"),
     [
-        (19, 1_000_000.0, False),  # slow, and seldom
-        (20, 250.0, True),
-        (20, 240.0, False),  # together less than 5 ms
-        (500, 10.0, True),  # quick, and asked all the time
-        (100, 10.0, False),
+        (1, SECOND, IDLE, False),  # what was asked once may never be asked again
+        (2, SECOND, IDLE, True),
+        (2, SECOND, BUSY, True),
+        (2, 2500.0, IDLE, True),
+        (2, 2400.0, IDLE, False),
+        (3, 10.0, IDLE, True),  # cheap, while the loop has time
+        (3, 10.0, BUSY, False),
+        (25, 200.0, BUSY, True),
+        (24, 200.0, BUSY, False),
     ],
 )
-def test_both_thresholds_must_be_reached(times: int, us: float, is_made: bool) -> None:
+def test_mysqls_time_decides_and_a_few_reads_suffice_while_the_loop_has_time(
+    times: int, us: float, used: float, is_made: bool
+) -> None:
     rig = Rig()
+    rig.load.busy = used
     rig.passed(times, us)
     rig.seconds(5)
     assert bool(rig.caches.made) is is_made
+    needed = Policy(memory=0).needed(us, idle=used == IDLE)
+    if not is_made:
+        asked = rig.proxied.entry(SLOW, "shop")
+        assert rig.auto.why_not(asked) == (f"not worth it: {times} reads in the last ten minutes, {needed} are needed")
+
+
+@pytest.mark.parametrize(
+    ("apart", "us", "is_made"), [(5, SECOND, True), (300, SECOND, True), (900, SECOND, False), (300, 200.0, False)]
+)
+def test_a_repetition_counts_if_it_comes_within_minutes(apart: float, us: float, is_made: bool) -> None:
+    rig = Rig()
+    rig.passed(1, us)
+    rig.seconds(apart)
+    rig.passed(1, us)
+    rig.seconds(1)
+    assert bool(rig.caches.made) is is_made
+
+
+def test_a_slow_query_a_few_times_a_minute_is_cached_at_its_second_read() -> None:
+    rig = Rig()
+    for _ in range(3):
+        rig.passed(1, 1.8 * SECOND)
+        rig.seconds(5)
+    assert rig.caches.made == [SLOW]
 
 
 def test_reads_of_sessions_that_can_have_no_hit_do_not_count() -> None:
@@ -41,7 +78,7 @@ def test_reads_of_sessions_that_can_have_no_hit_do_not_count() -> None:
     rig.passed(0).note(5000.0, "app@%", 1000, "the session has locked tables")
     rig.seconds(5)
     assert rig.caches.made == [] and rig.passed(0).count == 1000
-    rig.passed(20)
+    rig.passed(2)
     rig.seconds(5)
     assert rig.caches.made == [SLOW]
 
@@ -50,15 +87,15 @@ def test_reads_long_ago_do_not_count() -> None:
     rig = Rig()
     for _ in range(30):
         rig.passed(1, 50_000.0)
-        rig.seconds(30)
+        rig.seconds(900)
     assert rig.caches.made == []
 
 
 def test_a_steady_rate_counts_as_its_reads_in_a_minute() -> None:
     rig = Rig()
     for _ in range(100):
-        rig.passed(2)
-        rig.seconds(5)
+        rig.passed(1, 10.0)
+        rig.seconds(120)
     assert rig.caches.made[:1] == [SLOW]
 
 
@@ -73,6 +110,7 @@ def test_what_is_asked_is_cached_within_seconds() -> None:
 
 def test_the_median_decides_and_not_one_slow_read() -> None:
     rig = Rig()
+    rig.load.busy = BUSY
     rig.passed(100, 1.0)
     rig.passed(1, 30_000_000.0)
     rig.seconds(5)
@@ -164,7 +202,7 @@ def test_a_cache_that_is_hardly_read_stays() -> None:
     assert rig.caches.dropped == []
 
 
-def test_idle_caches_make_room_and_may_come_back_at_once() -> None:
+def test_caches_that_save_less_make_room_and_may_come_back_at_once() -> None:
     rig = Rig(Policy(memory=1000, most=2))
     for number in range(2):
         rig.passed(100, 5000.0, f"SELECT {number} FROM t")
@@ -179,7 +217,17 @@ def test_idle_caches_make_room_and_may_come_back_at_once() -> None:
     assert rig.caches.made[-1] == "SELECT 0 FROM t", "it was not barred"
 
 
-def test_one_that_was_just_made_is_not_idle_yet() -> None:
+def test_no_cache_makes_room_for_a_shape_that_takes_less_of_mysql_than_it_saves() -> None:
+    rig = Rig(Policy(memory=1000, most=1))
+    rig.passed(100)
+    rig.seconds(5)
+    rig.read(hits=60, misses=0, seconds=300)
+    rig.passed(10, 5000.0, "SELECT 2 FROM t")
+    rig.seconds(5)
+    assert rig.caches.dropped == []
+
+
+def test_one_that_was_just_made_makes_no_room() -> None:
     rig = Rig(Policy(memory=1000, most=1))
     rig.passed(100)
     rig.seconds(5)
@@ -190,8 +238,73 @@ def test_one_that_was_just_made_is_not_idle_yet() -> None:
 
 def test_fewer_reads_than_it_was_made_for_still_keep_it() -> None:
     rig = made()
-    rig.read(hits=12, misses=0, seconds=3600)  # made at 20
+    rig.read(hits=12, misses=0, seconds=3600)
     assert rig.caches.dropped == []
+
+
+@pytest.mark.parametrize(
+    ("hits", "misses", "miss_us", "is_kept"),
+    [
+        (20, 1, 2_000_000.0, True),  # a slow first miss, with what is compared with it
+        (8, 0, 0.0, True),
+        (600, 40, 50_000.0, True),  # nine of ten are hits
+        (12, 12, 50_000.0, True),
+        (300, 100, 50_000.0, False),
+        (48, 720, 10.0, False),
+    ],
+)
+def test_what_is_nearly_all_hits_is_kept_and_a_few_misses_say_nothing(
+    hits: int, misses: int, miss_us: float, is_kept: bool
+) -> None:
+    rig = Rig()
+    rig.passed(100, 15.0)  # a hit takes as long as MySQL
+    rig.seconds(POLICY.every)
+    rig.seconds(POLICY.trial)
+    figures = rig.caches.figures()
+    figures.miss_p50_us, figures.hit_p50_us = miss_us, 20.0
+    for _ in range(4):
+        figures.hits += hits // 4
+        figures.misses += misses // 4 or misses
+        misses -= misses // 4 or misses
+        rig.seconds(POLICY.count_every)
+    assert rig.caches.dropped == ([] if is_kept else [SLOW])
+
+
+def test_the_first_reads_of_many_keys_that_come_slowly_do_not_end_a_cache() -> None:
+    """A site with a page a second: most of the first reads are each the first one of its page."""
+    rig = made()
+    figures = rig.caches.figures()
+    figures.miss_p50_us = 6500.0
+    for _ in range(30):  # five minutes
+        figures.misses += 4
+        figures.hits += 1
+        rig.seconds(10)
+    for _ in range(120):
+        figures.hits += 9
+        figures.misses += 1
+        rig.seconds(10)
+    assert rig.caches.dropped == []
+
+
+def test_a_cache_that_is_seldom_read_is_judged_after_ten_minutes() -> None:
+    rig = made()
+    figures = rig.caches.figures()
+    figures.miss_p50_us = 5300.0
+    began = rig.now
+    while not rig.caches.dropped:
+        figures.misses += 4
+        rig.seconds(10)
+    assert POLICY.seldom <= rig.now - began <= POLICY.seldom + 20
+
+
+def test_a_cache_that_is_seldom_read_is_judged_by_its_last_reads() -> None:
+    rig = made()
+    figures = rig.caches.figures()
+    figures.miss_p50_us = 5300.0
+    while not rig.caches.dropped:
+        figures.misses += 1
+        rig.seconds(90)
+    assert 20 <= figures.misses < 40
 
 
 def test_a_cache_whose_reads_are_misses_is_dropped() -> None:
@@ -206,7 +319,7 @@ def test_a_cache_whose_misses_take_longer_than_its_hits_save_is_dropped() -> Non
     rig.passed(1000, 100.0)
     rig.seconds(5)
     rig.caches.figures().miss_p50_us = 400.0
-    rig.read(hits=600, misses=600, seconds=600)  # 80 us saved by a hit, 300 lost by a miss
+    rig.read(hits=600, misses=600, seconds=600)  # 100 us saved by a hit, 300 lost by a miss
     assert rig.caches.dropped == [SLOW]
 
 
@@ -315,6 +428,22 @@ def test_reads_that_pass_a_cache_by_do_not_bring_it_back() -> None:
         rig.passed(100)
         rig.seconds(5)
     assert len(rig.caches.made) == 1 and rig.caches.dropped == [SLOW]
+
+
+@pytest.mark.parametrize(("hits", "dropped"), [(0, True), (30, False)])
+def test_a_cache_that_its_sessions_turn_out_not_to_be_able_to_use_is_dropped(hits: int, dropped: bool) -> None:
+    """What they have was not known as it was made."""
+    rig = made()
+    figures = rig.caches.figures()
+    figures.passed_why = "lc_time_names is 'de_DE' in this session"
+    for _ in range(40):
+        figures.passed += 10
+        figures.hits += hits
+        rig.seconds(5)
+    assert rig.caches.dropped == ([SLOW] if dropped else [])
+    if dropped:
+        rig.passed(100)
+        assert figures.passed_why in rig.auto.why_not(rig.proxied.entry(SLOW, "shop"))
 
 
 def test_while_the_source_is_away_nothing_is_decided() -> None:
@@ -426,3 +555,37 @@ def test_pauses_again_and_again_do_not_keep_one_that_does_not_pay() -> None:
         rig.read(hits=0, misses=300, seconds=60)
         rig.seconds(600)
     assert rig.caches.dropped == [SLOW]
+
+
+# -- sessions ----------------------------------------------------------------------------------------------------------
+
+
+def values(**other: str) -> dict[str, str]:
+    """Variables of a session that tells its changes."""
+    return {**PINNED_VALUES, **switched_on({}), **other}
+
+
+def read_by(rig: Rig, **other: str) -> None:
+    rig.passed(0).note(5000.0, "app@%", 10, values=values(**other))
+
+
+def test_no_cache_is_made_that_the_sessions_at_hand_cannot_use() -> None:
+    rig = Rig()
+    rig.judge.needs = frozenset({"lc_time_names"})
+    read_by(rig, lc_time_names="de_DE")
+    rig.seconds(30)
+    assert rig.caches.made == [] and rig.caches.dropped == []
+    told = rig.auto.why_not(rig.proxied.entry(SLOW, "shop"))
+    assert told == "not for the sessions that read it: lc_time_names is 'de_DE' in this session"
+    read_by(rig)
+    rig.seconds(1)
+    assert rig.caches.made == [SLOW]
+
+
+@pytest.mark.parametrize("needs", [frozenset(), frozenset({"div_precision_increment"})])
+def test_what_a_query_does_not_need_keeps_no_session_from_its_cache(needs: frozenset[str]) -> None:
+    rig = Rig()
+    rig.judge.needs = needs
+    read_by(rig, lc_time_names="de_DE")
+    rig.seconds(1)
+    assert rig.caches.made == [SLOW]

@@ -230,3 +230,49 @@ def test_where_load_comes_and_goes_nothing_waits_for_that() -> None:
         rig.statements += (10, 140)[number % 2]
         rig.tick()
     assert rig.caches.made == [SLOW]
+
+
+# -- a load that begins to write ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("written", "hits", "us", "is_dropped"),
+    [
+        (500, 1000, 300.0, True),
+        (50, 5000, 300.0, False),  # a hundred hits for each
+        (10, 0, 300.0, False),  # fewer than 20 a second
+        (500, 1000, 50_000.0, False),  # a hit saves much of MySQL's time
+    ],
+)
+def test_what_a_load_burdens_that_begins_to_write_is_dropped_within_two_seconds(
+    written: int, hits: int, us: float, is_dropped: bool
+) -> None:
+    rig = Rig()
+    rig.judge.tables = frozenset({"shop.t"})
+    rig.late = 0.0005
+    busy(rig, 3, 100.0)
+    rig.passed(5000, us)
+    busy(rig, 20, 60.0, hits=5000)
+    assert rig.caches.made == [SLOW] and rig.caches.dropped == []
+    for _ in range(2):
+        rig.writes["shop.t"] = rig.writes.get("shop.t", 0) + written
+        busy(rig, 1, 100.0, hits=hits)
+    assert rig.caches.dropped == ([SLOW] if is_dropped else [])
+
+
+def test_what_was_dropped_for_writes_is_made_again_when_they_have_ended() -> None:
+    rig = Rig()
+    rig.judge.tables = frozenset({"shop.t"})
+    rig.late = 0.0005
+    busy(rig, 3, 100.0)
+    rig.passed(5000, 300.0)
+    busy(rig, 10, 60.0, hits=5000)
+    for _ in range(10):
+        rig.writes["shop.t"] = rig.writes.get("shop.t", 0) + 500
+        rig.passed(500, 300.0)
+        busy(rig, 1, 100.0, hits=1000)
+    assert rig.caches.made == rig.caches.dropped == [SLOW]
+    for _ in range(180):
+        rig.passed(2000, 300.0)
+        busy(rig, 1, 100.0)
+    assert rig.caches.made == [SLOW, SLOW]

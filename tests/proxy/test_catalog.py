@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from collections.abc import Callable
+from functools import partial
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -55,7 +57,7 @@ def test_a_plan_made_across_ddl_is_made_again_until_none_comes(changes: int, mon
 def test_what_was_written_without_a_binlog_may_be_anything(schema: bool) -> None:
     made, events = catalog()
     judged = made._schema_changes
-    made.written_unlogged("a@b", schema=schema)
+    made.written_unlogged("a@b", cause="sql_log_bin=0", schema=schema)
     (event,) = events
     assert isinstance(event, Ddl)
     assert (event.gtid, event.tables, event.schema) == (None, None, schema)
@@ -411,6 +413,63 @@ def test_what_no_cache_can_be_of_is_planned_again_when_its_tables_change_only(mo
         now[0] += 1e6
         made.retry()
         assert not made.rebuilding and made.caches["new"].state == "refused"
+
+    asyncio.run(scenario())
+
+
+def refusing(
+    monkeypatch: pytest.MonkeyPatch, looked: Callable[[Catalog, int], None] = lambda made, times: None
+) -> tuple[Catalog, list[str]]:
+    """A catalog whose queries name a table that is not there, and the texts that it has planned. `looked`: is called
+    at each look, with how many there were."""
+    made, _, _ = on_a_slow_disk(monkeypatch)
+    del made._schedule
+    tried: list[str] = []
+
+    async def plan_with(names: set[tuple[str, str]], sql: str, database: str) -> Planned:
+        tried.append(sql)
+        names.add(("shop", "gone"))
+        looked(made, len(tried))
+        raise UnknownName("no such table")
+
+    monkeypatch.setattr(made, "_plan_with", plan_with)
+    monkeypatch.setattr(made, "_plan_once", partial(Catalog._plan_once, made))
+    made.adopt("new", NEW, "shop", MadeBy(Origin.SQL, "a@b"))
+    return made, tried
+
+
+@pytest.mark.parametrize(
+    ("changed", "again"),
+    [({"shop.other"}, False), ({"shop.Gone"}, True), ({"shop.*"}, True), ({"elsewhere.*"}, False), (None, True)],
+)
+def test_a_refused_cache_is_planned_again_for_ddl_on_what_was_looked_at(
+    monkeypatch: pytest.MonkeyPatch, changed: set[str] | None, again: bool
+) -> None:
+    async def scenario() -> None:
+        made, tried = refusing(monkeypatch)
+        await made.settled()
+        made.schema_changed(None if changed is None else frozenset(changed))
+        await made.settled()
+        assert tried.count(NEW) == 1 + again
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize(("changed", "tries"), [("shop.other", 1), ("shop.gone", 2)])
+def test_what_changes_while_a_plan_is_refused_counts_where_it_was_looked_at(
+    monkeypatch: pytest.MonkeyPatch, changed: str, tries: int
+) -> None:
+    """The cache was ready before, of other tables."""
+
+    def change(made: Catalog, times: int) -> None:
+        if times == 1:
+            made.schema_changed(frozenset({changed}))
+
+    async def scenario() -> None:
+        made, tried = refusing(monkeypatch, change)
+        made.caches["new"].names = frozenset({"shop.before"})
+        await made.settled()
+        assert len(tried) == tries
 
     asyncio.run(scenario())
 

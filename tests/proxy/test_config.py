@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from proxy.auto_cache import Policy
+from proxy.auto_policy import Policy
 from proxy.config import SETTINGS, CacheDefinition, Config, Listen, load_config
 from proxy.machine import machine_memory
 from proxy.quantities import parse_count, parse_listen, parse_seconds, parse_size, parse_whole_seconds
@@ -61,7 +61,7 @@ def test_administrators_are_listed_and_by_default_the_upstreams_account() -> Non
 
 def test_automatic_caching_is_off_unless_it_is_asked_for_with_its_thresholds() -> None:
     assert load().auto_cache is None
-    assert load({"auto-cache": "on", "memory-limit": "1MiB"}).auto_cache == Policy(1 << 19, 20, 5.0)
+    assert load({"auto-cache": "on", "memory-limit": "1MiB"}).auto_cache == Policy(1 << 19, 3, 5.0)
     options = {"auto-cache": "on", "memory-limit": "1MiB", "auto-cache-reads": "5", "auto-cache-time": "1s"}
     assert load({**options, "auto-cache-memory": "0.25"}).auto_cache == Policy(1 << 18, 5, 1000.0)
     for part in ("0", "1.5", "nan", "half"):
@@ -106,6 +106,18 @@ def test_caches_of_the_file(tmp_path: Path) -> None:
         ({"memory-limit": "lots"}, "--memory-limit is 'lots': a size such as 512MiB or 2GiB is accepted"),
         ({"memory-limit": "0"}, "--memory-limit is '0': a size above zero"),
         ({"mysql-max-packet": "10"}, "--mysql-max-packet is '10': a size of at least 1KiB such as 16MiB is accepted"),
+        (
+            {"memory-limit": "1000000TiB"},
+            "--memory-limit is '1000000TiB': 1099511627776000000 bytes, and this machine gives ",
+        ),
+        ({"upquery-timeout": "0s"}, "--upquery-timeout is '0s': a time of at least 10ms such as 30s or 2m is accepted"),
+        ({"access-log-rotate": "0s"}, "--access-log-rotate is '0s': a time of at least 10ms"),
+        ({"max-message-size": "1"}, "--max-message-size is '1': a size of at least 1KiB such as 16MiB is accepted"),
+        ({"max-message-size": "2GiB"}, "--max-message-size is '2GiB': 2147483648 bytes: a size of at most 2047MiB is"),
+        ({"spark-master": "local"}, "--spark-master is 'local': no task would run: local[N] with N from 1"),
+        ({"spark-master": "local[0]"}, "--spark-master is 'local[0]': no task would run"),
+        ({"spark-master": "local[0,3]"}, "--spark-master is 'local[0,3]': no task would run"),
+        ({"name": "no/name"}, "--name is 'no/name': up to 64 letters"),
         ({"exact-fills": "always"}, "--exact-fills is 'always': auto or off is accepted"),
         ({"max-staleness": "-1s"}, "--max-staleness is '-1s': a time such as 30s, 500ms or 2m is accepted"),
         ({"upquery-connections": "0"}, "--upquery-connections is '0': a number from 1 to 10000 is accepted"),

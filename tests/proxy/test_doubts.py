@@ -83,7 +83,7 @@ def test_a_folder_that_cannot_be_written_keeps_the_doubt_in_memory(tmp_path: Pat
     with structlog.testing.capture_logs() as logs:
         doubts.put(DOUBT)
         doubts.written()
-    assert doubts.about("SELECT 1", "shop") == DOUBT and logs[0]["event"] == "doubts_not_written"
+    assert doubts.about("SELECT 1", "shop") == DOUBT and logs[0]["event"] == "state_not_written"
 
 
 def test_a_slow_disk_holds_nobody_up_and_the_last_state_is_the_one_that_is_kept(

@@ -10,6 +10,7 @@ import pytest
 
 from dataflow.entries import Held
 from dataflow.reader import ReaderNode
+from proxy.api import EncoderFor
 from proxy.encoding import OTHER_FORMS, OTHER_TYPES, Encoding, carried
 from sqltypes.errors import OtherTypes
 from sqltypes.expression import Key
@@ -24,7 +25,7 @@ def columns(*types: SqlType) -> tuple[ResultColumn, ...]:
 
 
 def encoding(*types: SqlType, maintained: bool) -> tuple[Encoding, Any]:
-    reader: Any = SimpleNamespace(entries={}, encoders=[], on_columns=None)
+    reader: Any = SimpleNamespace(entries={}, encoders=[], listed=[], on_columns=None)
     names = [lambda of: lambda rows: ",".join(column.type.name for column in of).encode()] * 2
     held = carried(types) if maintained else None
     return Encoding(cast(ReaderNode, reader), columns(*types), held, names), reader
@@ -158,3 +159,15 @@ def test_an_answer_that_is_being_encoded_meanwhile_is_not_stored() -> None:
     reader.note_encoded(held, 0)
     made.learn(0, columns(INT, INT), "ints")
     assert held.bodies is not bodies, "what is encoded now is for other columns"
+
+
+def test_a_format_that_comes_later_gets_a_place_and_tells_instants_as_planned() -> None:
+    formats: list[EncoderFor] = [lambda found: lambda rows: ",".join(c.type.name for c in found).encode()]
+    reader: Any = SimpleNamespace(entries={}, encoders=[], listed=[{}], on_columns=None)
+    made = Encoding(cast(ReaderNode, reader), columns(SqlType("timestamp"), SqlType("datetime")), None, formats)
+    formats *= 3
+    made.provide(2)
+    made.provide(1)
+    assert (len(reader.encoders), sorted(reader.encoded), len(reader.listed)) == (3, [0, 1, 2], 3)
+    assert made.learn(2, columns(SqlType("datetime"), SqlType("timestamp")), "forms") == ""
+    assert [encode([]) for encode in reader.encoders] == [b"timestamp,datetime"] * 3

@@ -37,7 +37,7 @@ def test_where_the_loop_is_idle_every_key_is_filled() -> None:
     budget = FillBudget()
     budget.open("a")
     for key in range(1000):
-        assert budget.leaves("a", key) == ""
+        assert budget.leaves("a", (key,)) == ""
         budget.spend("a", FILL_US)
         budget.tick(FILL_US * 3 / 1e6, 0.7, {})
     assert budget.left == 0
@@ -51,6 +51,17 @@ def test_where_it_is_not_a_key_is_filled_at_its_second_read_and_if_something_is_
     budget.spend("a", PART * 1e6 + 1)
     assert budget.leaves("a", KEY) == BUSY
     assert budget.left == 2
+
+
+def test_a_list_is_filled_once_half_of_its_values_have_come() -> None:
+    budget = poor()
+    budget.tick(1.0, 0.0, {})
+    assert budget.leaves("a", (1, (10, 11, 12, 13))) == SELDOM
+    assert budget.leaves("a", (1, (13, 20, 21, 22))) == SELDOM, "one of four"
+    assert budget.leaves("a", (2, (10, 11, 12, 13))) == SELDOM, "another value beside the list"
+    assert budget.leaves("a", (1, (20, 12, 30, 31))) == ""
+    assert budget.leaves("a", (1, tuple(range(100, 100 + 2 * MOST_KEYS)))) == SELDOM
+    budget.check_invariants()
 
 
 def test_what_hits_save_pays_for_fills_of_their_cache_alone() -> None:
@@ -87,10 +98,10 @@ def test_a_key_that_was_asked_for_long_ago_counts_as_new() -> None:
     numbers = count()
     assert budget.leaves("a", KEY) == SELDOM
     for _ in range(MOST_KEYS - 1):
-        budget.leaves("a", next(numbers))
+        budget.leaves("a", (next(numbers),))
     assert budget.leaves("a", KEY) == BUSY, "it is remembered"
     for _ in range(3 * MOST_KEYS):
-        budget.leaves("a", next(numbers))
+        budget.leaves("a", (next(numbers),))
     assert budget.leaves("a", KEY) == SELDOM
     budget.check_invariants()
 
@@ -111,7 +122,7 @@ def test_no_more_is_spent_than_was_idle_was_saved_and_the_small_part(events: lis
     budget.open("b")
     for kind, what, number in events:
         if kind == "read":
-            if budget.leaves(str(what), number) == "":
+            if budget.leaves(str(what), (number,)) == "":
                 budget.spend(str(what), largest)
                 spent += largest
         else:

@@ -368,7 +368,7 @@ def test_a_call_needs_the_token_where_one_is_set(monkeypatch: pytest.MonkeyPatch
                     with pytest.raises(errors.UpwellError):
                         await anext(stranger.cache("story").stream([1]))
             async with Client(served.target) as stranger:
-                with pytest.raises(errors.Unauthenticated, match="no credentials") as failed:
+                with pytest.raises(errors.Unauthenticated, match="no token: it is in the file of") as failed:
                     await stranger.cache("story").get(1)
                 assert failed.value.reason == "unauthenticated"
             with pytest.raises(errors.Unauthenticated, match="printable ASCII"):

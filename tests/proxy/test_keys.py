@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from decimal import Decimal
 
 import pytest
@@ -11,7 +12,7 @@ from proxy.api import ParameterValue
 from proxy.keys import COMBINED, MOST_COMBINATIONS, MOST_KEYS, TOO_MANY, KeyBinder, _is_exact
 from sqltypes.comparison import EXACT_DOUBLE, SAFE_DIGITS
 from sqltypes.errors import BadParameters, ComparedElsewhere
-from sqltypes.expression import Value
+from sqltypes.expression import Key, Value
 from sqltypes.schema import SqlType
 from tests.support.engine_rig import Rig
 
@@ -120,6 +121,27 @@ def test_the_quick_way_to_the_keys_of_lists_finds_those_that_are_bound(
 def test_other_lists_are_left_to_who_binds(query: str, given: tuple[ParameterValue, ...]) -> None:
     quick_keys = binder(query).quick_keys
     assert quick_keys is not None and quick_keys(given) is None
+
+
+@pytest.mark.parametrize(
+    ("query", "lists", "given", "keys"),
+    [
+        (ONE, ((0, False),), [(3, 1, 2, 1)], [1, 2, 3]),
+        (ONE, ((0, True),), [(3, 1, 2)], [3, 2, 1]),
+        (ONE, (), [(3, 1, 3)], [3, 1]),
+        (TWO, ((0, False), (1, True)), [(2, 1), (3, 5)], [(1, 5), (1, 3), (2, 5), (2, 3)]),
+        (TWO, ((1, True), (0, False)), [(2, 1), (3, 5)], [(1, 5), (2, 5), (1, 3), (2, 3)]),
+        (BESIDE, ((0, True),), [(2, 4, 2), 9], [(4, 9), (2, 9)]),
+    ],
+)
+def test_keys_come_as_mysql_reads_by_the_lists(
+    query: str, lists: tuple[tuple[int, bool], ...], given: list[ParameterValue], keys: list[Key]
+) -> None:
+    reader = Rig(query).readers[0]
+    read = KeyBinder(replace(reader.plan, reader=replace(reader.plan.reader, lists=lists)), reader)
+    assert read.quick_keys is not None
+    assert list(read.quick_keys(given) or ()) == keys
+    assert [key for key, _ in read.bind(given).keys] == keys
 
 
 def test_lists_that_are_no_keys_have_no_quick_way() -> None:

@@ -43,13 +43,13 @@ def passed(source: Source) -> tuple[bytes, str]:
 def test_what_mysql_shows_is_not_older_than_what_hits_have_shown() -> None:
     source = Source(2, 3)
     assert passed(source) == (b"[(2,)]", f"{OLD}:1-3")
-    assert source.asked == [{}, {"after": gtids(1, 2, 3), "patience": VISIBLE_SOON}]
+    assert source.asked == [{"tables": ()}, {"after": gtids(1, 2, 3), "patience": VISIBLE_SOON, "tables": ()}]
 
 
 def test_mysql_is_asked_once_where_it_shows_all() -> None:
     source = Source(4)
     assert passed(source) == (b"[(1,)]", f"{OLD}:1-4")
-    assert source.asked == [{}]
+    assert source.asked == [{"tables": ()}]
 
 
 def test_what_mysql_never_executes_is_not_waited_for_without_end() -> None:

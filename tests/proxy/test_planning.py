@@ -183,7 +183,7 @@ def test_a_costly_text_leaves_the_loop_to_others() -> None:
     """Judged by the loop's own time on the processor, step by step: a busy machine changes nothing."""
 
     async def scenario() -> None:
-        async with helper() as made:
+        async with helper(PlanningLimits(cpu=60.0)) as made:
             await made.plan(MIDDLE, "d", SCHEMA)
             planning_costly = asyncio.ensure_future(made.plan(COSTLY, "d", SCHEMA))
             steps, longest = 0, 0.0

@@ -15,6 +15,7 @@ from proxy.proxied import (
     LONGEST_TEXT,
     MOST_ACCOUNTS,
     TOO_LONG,
+    Judgement,
     ProxiedQueries,
     ProxiedQuery,
     shape_of,
@@ -249,6 +250,82 @@ def test_planning_is_asked_when_somebody_looks_and_remembered_until_the_schema_c
     assert (line.cacheable, line.reason) == (False, "engine: MyISAM")
 
 
+def test_what_is_found_out_by_the_way_takes_a_tenth_of_the_time() -> None:
+    """One reader at a time, and none for nine times as long behind it; what is known is told to all."""
+    proxied, judge, clock = queries()
+    first, second = (proxied.entry(f"SELECT {name} FROM t", "shop") for name in "ab")
+    planned = judge.judge
+
+    async def scenario() -> None:
+        going_on = asyncio.Event()
+
+        async def slow(sql: str, database: str) -> Judgement:
+            clock.now += 2.0
+            await going_on.wait()
+            return await planned(sql, database)
+
+        judge.judge = slow  # type: ignore[method-assign]
+        waiting = asyncio.create_task(proxied.judged_by_the_way(first))
+        await asyncio.sleep(0)
+        assert await proxied.judged_by_the_way(second) is None
+        going_on.set()
+        assert await waiting is not None
+        clock.now += 17.9
+        assert await proxied.judged_by_the_way(second) is None
+        assert await proxied.judged_by_the_way(first) is not None
+        clock.now += 0.2
+        assert await proxied.judged_by_the_way(second) is not None
+        judge.schema += 1
+        assert await proxied.judged_by_the_way(first) is None
+
+    asyncio.run(scenario())
+
+
+def test_what_is_not_found_out_at_once_is_known_later() -> None:
+    """Who asks goes on: it may have a table open that a DDL statement waits for, and what looks waits for that."""
+    proxied, judge, _ = queries()
+    entry = proxied.entry("SELECT a FROM t", "shop")
+    planned = judge.judge
+
+    async def scenario() -> None:
+        committed = asyncio.Event()
+
+        async def locked(sql: str, database: str) -> Judgement:
+            await committed.wait()
+            return await planned(sql, database)
+
+        judge.judge = locked  # type: ignore[method-assign]
+        assert await proxied.judged_by_the_way(entry) is None
+        assert await proxied.judged_by_the_way(entry) is None
+        committed.set()
+        while entry.judgement is None:
+            await asyncio.sleep(0)
+        assert await proxied.judged_by_the_way(entry) is entry.judgement
+
+    asyncio.run(scenario())
+
+
+def test_what_is_being_found_out_ends_with_the_proxy() -> None:
+    proxied, judge, _ = queries()
+
+    async def scenario() -> None:
+        ended = asyncio.Event()
+
+        async def locked(sql: str, database: str) -> Judgement:
+            try:
+                await asyncio.Event().wait()
+                raise AssertionError(sql)
+            finally:
+                ended.set()
+
+        judge.judge = locked  # type: ignore[method-assign]
+        assert await proxied.judged_by_the_way(proxied.entry("SELECT a FROM t", "shop")) is None
+        proxied.close()
+        await ended.wait()
+
+    asyncio.run(scenario())
+
+
 def test_a_shape_that_has_a_cache_names_it_while_it_is_there() -> None:
     proxied, judge, _ = queries()
     proxied.entry("SELECT a FROM t", "shop").note(1.0, "app@%")
@@ -316,5 +393,5 @@ def test_a_shape_that_could_be_cached_tells_why_it_is_not() -> None:
 )
 def test_a_read_is_counted_by_why_its_session_could_not_have_a_hit(unable: str, reason: Reason) -> None:
     proxied, _, _ = queries()
-    proxied.entry("SELECT 1 FROM t", "shop").note(1.0, "app@%", 3, unable)
-    assert {one: count for one, count in proxied.by_reason.items() if count} == {reason: 3}
+    assert proxied.entry("SELECT 1 FROM t", "shop").note(1.0, "app@%", 3, unable) is reason
+    assert {one: count for one, count in proxied.by_reason.items() if count} == {reason: 1}, "the others were counted"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 import pytest
 import structlog
 
+import proxy.comparison
 from dataflow.messages import (
     Ddl,
     Gap,
@@ -19,15 +21,19 @@ from dataflow.messages import (
     UpqueryFailed,
     UpqueryRequest,
 )
+from external_upquery.columns import RawColumn
+from external_upquery.other_session import Question, Settings, Told
 from gtid_tracker.bracket import Bracket
 from gtid_tracker.gtid import Gtid, GtidSet
+from proxy.as_told import AsTold
 from proxy.encoding import Encoding
 from proxy.keys import Binding
 from proxy.long_sql import substituted
+from proxy.mysql.packets import lenenc, packet
 from proxy.named_cache import NamedCache
 from proxy.sample import BURDEN, MAX_BYTES, OFFERED, PATIENCE, Sampler
 from proxy.suspicions import UPTIME
-from sqltypes.errors import DeadlinePassed, SourceDown, SourceError
+from sqltypes.errors import DeadlinePassed, SourceDown, SourceError, UpwellError
 from sqltypes.expression import Row
 from sqltypes.schema import BIGINT, ResultColumn
 from tests.support.engine_rig import NEW, NOTHING, OLD, ROWS, Rig, gtids
@@ -76,6 +82,14 @@ class Sampled:
         reader = self.rig.readers[0]
         binding = Binding([(reader.key_of((key,)), (key,))], (key,))
         self.sampler.offer(self.cache, reader, binding, (key,), 0, body, together=together)
+
+    def offer_told(self, told: AsTold) -> None:
+        """As `offer`, by a session that was told the hit so."""
+        body = self.rig.hit(7)
+        assert body is not None
+        reader = self.rig.readers[0]
+        binding = Binding([(reader.key_of((7,)), (7,))], (7,))
+        self.sampler.offer_told(self.cache, reader, binding, (7,), 0, body, told, together=False)
 
     def answer(
         self, rows: Sequence[Row] | SourceError, lower: GtidSet, owned: GtidSet = NOTHING, server: str = OLD,
@@ -389,3 +403,75 @@ def test_a_view_in_evict_mode_may_leave_mysql_a_choice() -> None:
         made.answer([(1, 10), (2, 21)], lower=gtids(1, 2))
     assert (made.told, logs) == ({"inconclusive": 1}, [])
     assert made.rig.held(7) is None
+
+
+class Other:
+    """The connection that asks under a session's variables. `asked`: its questions, with who gets their answers."""
+
+    def __init__(self) -> None:
+        self.asked: list[tuple[Question, Callable[[Told | UpwellError], None]]] = []
+
+    def ask(self, question: Question, deliver: Callable[[Told | UpwellError], None]) -> None:
+        self.asked.append((question, deliver))
+
+    def tell(self, rows: Sequence[Row], lower: GtidSet) -> None:
+        _, deliver = self.asked.pop()
+        columns = [RawColumn(name, "t", 8, 0, 63, 20, 0) for name in ("id", "v")]
+        deliver(Told(Bracket(OLD, lower, NOTHING, lower), columns, as_packets(rows)[:-1], 0.0))
+
+
+def as_packets(rows: Sequence[Row]) -> list[bytes]:
+    return [b"".join(lenenc(str(value).encode()) for value in row) for row in rows] + [b"\xfe\0\0\2\0\0\0"]
+
+
+def shown(rows: Sequence[Row], on_end: Callable[[bool], None]) -> AsTold:
+    definition = lenenc(b"") * 6 + b"\x0c" + struct.pack("<HIBHB", 63, 20, 8, 0, 0) + b"\0\0"
+    head = b"".join(packet(payload, 1) for payload in (b"\2", definition, definition))
+    body = b"".join(packet(payload, 3) for payload in as_packets(rows))
+    settings = Settings((("time_zone", "+09:00"),), ())
+    return AsTold(settings, b"SELECT its text", b"", "test", head, body, "utf8mb4", on_end)
+
+
+@pytest.mark.parametrize(
+    ("told", "outcome"), [(HELD, "equal"), (HELD[::-1], "equal"), ([(1, 10), (2, 29)], "different")]
+)
+def test_what_a_session_was_told_is_compared_under_its_variables(
+    sampled: Sampled, told: list[Row], outcome: str
+) -> None:
+    other, ended = Other(), list[bool]()
+    sampled.sampler.comparer.other = other  # type: ignore[assignment]  # a stand-in
+    assert sampled.sampler.asks_as
+    sampled.offer_told(shown(told, ended.append))
+    assert not sampled.sampler.asks_as, "one at a time"
+    ((question, _),) = other.asked
+    assert not sampled.asked and (question.text, question.database) == (b"SELECT its text", "test")
+    other.tell(HELD, gtids(1, 2))
+    if outcome == "different":
+        sampled.explain(gtids(1, 2))
+    assert sampled.told == {outcome: 1, "as_session": 1} and ended == [outcome == "equal"]
+    assert (sampled.rig.held(7) == HELD) is (outcome == "equal")
+
+
+def test_a_change_meanwhile_leaves_what_a_session_was_told_open(sampled: Sampled) -> None:
+    other, ended = Other(), list[bool]()
+    sampled.sampler.comparer.other = other  # type: ignore[assignment]  # a stand-in
+    sampled.offer_told(shown(HELD, ended.append))
+    sampled.change(3, ((1, 7, 10), (1, 7, 11)))
+    other.tell([(1, 11), (2, 20)], gtids(1, 3))
+    assert sampled.told == {"inconclusive": 1, "as_session": 1} and ended == [False]
+
+
+def test_without_such_a_connection_none_is_compared_so(sampled: Sampled) -> None:
+    assert not sampled.sampler.asks_as and not sampled.sampler.takes(b"")
+
+
+@pytest.mark.parametrize(("told", "outcome"), [(HELD, "equal"), (HELD[::-1], "inconclusive")])
+def test_large_packets_are_not_read_value_by_value(
+    sampled: Sampled, monkeypatch: pytest.MonkeyPatch, told: list[Row], outcome: str
+) -> None:
+    monkeypatch.setattr(proxy.comparison, "MOST_READ", 1)
+    other = Other()
+    sampled.sampler.comparer.other = other  # type: ignore[assignment]  # a stand-in
+    sampled.offer_told(shown(told, lambda known: None))
+    other.tell(HELD, gtids(1, 2))
+    assert sampled.told == {outcome: 1, "as_session": 1}

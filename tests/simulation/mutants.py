@@ -418,7 +418,7 @@ MUTANTS = (
     Mutant(
         "trust",
         "what MySQL is asked for has the position of the beginning",
-        edit(Comparer, "_on_answer", (" or not comparison.position.issubset(bracket.lower)", "")),
+        edit(Comparer, "_on_told", (" or not comparison.position.issubset(bracket.lower)", "")),
     ),
     Mutant("trust", "the position has what MySQL saw", edit(Comparer, "_look_again", ("if missing:", "if False:"))),
     Mutant(

@@ -82,7 +82,7 @@ SHARDED_TRIALS = (
             attribute(Comparer, "_look_again", over_a_gap),
             edit(
                 Comparer,
-                "_on_answer",
+                "_on_told",
                 (
                     " or not comparison.position.issubset(bracket.lower)",
                     " or comparison.position.issubset(self._engine.ring.position.freeze()) "

@@ -110,6 +110,7 @@ SHARDS = (
         edit(Engine, "_clear_rolled_back", ("bracket.asked(missing)", "missing")),
         script="rolled_back_on_another_shard",
     ),
+    Mutant("shards", "no lookup is asked, which no stream tells of", attribute(Sharded, "hinted", False)),
     # a shard's server is exchanged, and has lost its last transactions
     Mutant(
         "shards",

@@ -24,11 +24,12 @@ from external_upquery import vtgate_snapshot
 from gtid_tracker.bracket import Bracket
 from gtid_tracker.gtid import GtidSet
 from sqltypes.expression import Key, Row
+from sqltypes.schema import SqlType
 from tests.simulation.flights import Flight
 from tests.simulation.following import Feed
 from tests.simulation.queries import name_of, types_of
 from tests.simulation.script import Setup
-from tests.simulation.shards import Partition, Shard, ShardedSource, groups_asked, together, union
+from tests.simulation.shards import LOOKED_UP, Partition, Shard, ShardedSource, groups_asked, together, union
 from tests.simulation.simulation import Results, Simulation
 from tests.simulation.source import Commit
 from tests.simulation.sql_side import DATABASE, Rows, State
@@ -98,10 +99,11 @@ class ShardedFlight(Flight):
 
 
 class Sharded(Simulation):
-    """`known`: the shards that the proxy knows of. `refuses`: a shard that is no more is not asked."""
+    """`known`: the shards that the proxy knows of. `refuses`: a shard that is no more is not asked. `hinted`: vtgate is
+    told to ask no lookup (`planner/vindex_hints.py`)."""
 
     exact = False  # vtgate passes no locks on
-    refuses = True
+    refuses = hinted = True
     source: ShardedSource
     feeds: list[ShardFeed]  # type: ignore[assignment]  # each is a feed
 
@@ -194,10 +196,14 @@ class Sharded(Simulation):
         flight.seen_gtids = union(gtids for _, gtids in flight.snapshots.values())
         fill = self.engine._fills.get(flight.request.id)
         if fill is not None:
-            self._asked.become(flight.seen)
-            pairs = zip(types_of(fill), flight.request.statements, strict=True)
-            flight.results = [self._asked.query(statement.sql, types) for types, statement in pairs]
+            pairs = list(zip(types_of(fill), flight.request.statements, strict=True))
+            flight.results = [self._found_by(flight.seen, statement.sql, types) for types, statement in pairs]
         return True
+
+    def _found_by(self, rows: Rows, sql: str, types: Sequence[SqlType]) -> list[Row]:
+        found = rows if self.hinted or not LOOKED_UP.search(sql) else self.source.looked_up(rows)
+        self._asked.become(found)
+        return self._asked.query(sql, types)
 
     def _enclose(self, flight: Flight) -> None:
         assert isinstance(flight, ShardedFlight)

@@ -4,10 +4,14 @@ A row is of a group, by its primary key; so are the values of the column that it
 agree. A shard has the rows of some groups. So a key of such a column is of one shard, and no row moves but in a
 reshard, in which other servers take over. A transaction that changes rows of several shards is one of each, and these
 know nothing of each other.
+
+One column has a lookup: a table of another place, which no stream tells of, has its value of each row. A row stands
+there once the next transaction begins.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -21,6 +25,8 @@ from tests.simulation.sql_side import DATABASE, TABLES, Rows, State
 Groups = tuple[int, ...]
 Partition = tuple[Groups, ...]  # which groups are on a shard together
 SHARDED_BY = {"a": 1, "b": 1, "n": 2}  # the place of the column, by table
+LOOKED_UP = re.compile(r"FROM `sim`\.`a` WHERE `j` (?:=|IN \(\d)")  # by the column in that place
+LOOKUP_AT = 2
 # Queries whose answer follows from the rows of one shard: by which parameters it is told which. Those of primary keys
 # and of the columns that tables are sharded by; joins only where both sides are of one group.
 DECIDING: dict[str, tuple[int, ...]] = {
@@ -79,7 +85,8 @@ class Shard:
 
 
 class ShardedSource:
-    """The shards that answer now, in order; `followed` are those that the stream follows."""
+    """The shards that answer now, in order; `followed` are those that the stream follows. `lookup`: what the column
+    that has one was in each row, when the lookup was last written."""
 
     server = history_of(DATABASE)
     log: Sequence[Commit] = ()  # there is none of all
@@ -94,6 +101,17 @@ class ShardedSource:
         self.shards: list[Shard] = []
         self._take_over(rows, partition)
         self.followed = list(self.shards)
+        self.lookup: dict[int, object] = {}
+        self.write_lookup()
+
+    def write_lookup(self) -> None:
+        """Now it has the rows that are seen."""
+        self.lookup = {number: row[LOOKUP_AT] for number, row in self.seen()[0]["a"].items()}
+
+    def looked_up(self, rows: Rows) -> Rows:
+        """What of these rows is found where the lookup says in which places a value is to be sought."""
+        found = {number: row for number, row in rows["a"].items() if self.lookup.get(number) == row[LOOKUP_AT]}
+        return {**rows, "a": found}
 
     def _take_over(self, rows: Rows, partition: Partition) -> None:
         """New shards have these rows. Others stay."""
@@ -174,6 +192,7 @@ class ShardedSource:
 
     def begin(self, number: int, kind: str, changes: Sequence[Change]) -> None:
         """One transaction of each shard that has any of the rows."""
+        self.write_lookup()
         for at, shard in enumerate(self.shards):
             own = tuple(change for change in changes if change[1] % self.groups in shard.groups)
             if own or (not changes and at == number % len(self.shards)):

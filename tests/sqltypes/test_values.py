@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 from sqltypes.errors import BadParameters, ComparedElsewhere
+from sqltypes.expression import Row
 from sqltypes.schema import BIGINT, DOUBLE, SqlType
-from sqltypes.values import client_literal, convert_parameter, parse_text, size_of, sql_literal, time_text
+from sqltypes.values import client_literal, convert_parameter, identical, parse_text, size_of, sql_literal, time_text
 
 TEXT = SqlType("varchar", length=20, collation="utf8mb4_0900_ai_ci")
 LATIN = SqlType("varchar", length=20, collation="latin1_swedish_ci")
@@ -158,3 +159,20 @@ def test_sizes_are_those_of_python_objects() -> None:
     assert size_of(None) == 0
     assert size_of(5) == 0
     assert size_of("abc") > size_of("") > 40
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "same"),
+    [
+        ((), (), True),
+        ((1, "a", None), (1, "a", None), True),
+        ((1, "a"), (2, "a"), False),
+        ((0.0, 1.5), (0.0, 1.5), True),
+        ((0.0,), (-0.0,), False),
+        ((1, -0.0, "a"), (1, -0.0, "a"), True),
+        ((1, 2.5, 0.0), (1, 2.5, -0.0), False),
+        ((0,), (0,), True),
+    ],
+)
+def test_rows_are_identical_where_a_client_sees_no_difference(one: Row, other: Row, same: bool) -> None:
+    assert identical(one, other) is same and identical(other, one) is same

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from proxy.api import CacheInfo, MadeBy, Origin
-from proxy.auto_cache import AutoCache, Policy
+from proxy.auto_cache import AutoCache
+from proxy.auto_policy import Policy
 from proxy.fill_budget import FillBudget
 from proxy.loop_load import LoopLoad
 from proxy.proxied import ProxiedQueries, ProxiedQuery

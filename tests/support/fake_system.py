@@ -77,7 +77,8 @@ class FakeCache:
         return CacheInfo(
             self.name, self._sql, self._database, "maintain", "ready", self.why, parameters, self.columns,
             keys=len(self.held), bytes=sum(map(len, self.held.values())), hits=7, misses=self.misses, hit_p50_us=3.5,
-            made_by=self.made_by, relations=self.relations,
+            made_by=self.made_by, relations=self.relations, passed=5, passed_reason="parameters",
+            passed_why="a list of 'bob'", passed_ever={"parameters": 5},
         )  # fmt: skip
 
     def hit(self, parameters: Sequence[ParameterValue]) -> bytes | None:
@@ -142,12 +143,13 @@ class FakeDemand:
 
 class FakeJudge:
     """Plans shapes: those of `refused` are not cacheable, for the reason there. `small`: those of a small table.
-    `tables`: that each reads. `asked`: what it was asked for."""
+    `tables`: that each reads; `needs`: variables that each depends on. `asked`: what it was asked for."""
 
     def __init__(self) -> None:
         self.refused: dict[str, str] = {}
         self.small: set[str] = set()
         self.tables: frozenset[str] = frozenset()
+        self.needs: frozenset[str] = frozenset()
         self.asked: list[str] = []
         self.failing: UpwellError | None = None
         self.schema = 0
@@ -158,9 +160,8 @@ class FakeJudge:
         if self.failing is not None:
             raise self.failing
         reason = self.refused.get(sql)
-        return Judgement(
-            reason is None, reason or "maintain", self.schema, sql, small=sql in self.small, tables=self.tables
-        )
+        small = sql in self.small
+        return Judgement(reason is None, reason or "maintain", self.schema, sql, self.needs, small, self.tables)
 
     def is_current(self, judgement: Judgement) -> bool:
         return judgement.schema == self.schema
@@ -254,7 +255,7 @@ class FakeSystem:
         if "RAND()" in sql.upper():
             raise RANDOM
         for cache in self.caches.values():
-            if cache.info.sql == sql:
+            if cache.info.sql == sql and name in ("", cache.info.name):
                 return replace(cache.info, existed=True)
         if name in self.caches:
             raise CacheExists(f"the name {name!r} is taken by another query")

@@ -50,7 +50,7 @@ def _table(name: str, body: str, schema: str, unique: Mapping[str, list[tuple[st
                 primary = (columns[-1].name,)
     engine = "InnoDB"
     keys = (*_keys(body), *unique.get(name, ()))
-    return Table(schema, name, tuple(columns), primary, keys, (primary, *keys), engine, rows_estimate=rows)
+    return Table(schema, name, tuple(columns), primary, keys, (primary, *keys), engine=engine, rows_estimate=rows)
 
 
 def _column(item: str, position: int) -> Column:

@@ -12,6 +12,7 @@ It knows its keyspace's tables by nothing but a function that tells on which sha
  reads no table                     | of the first shard
  `id = 1`, `id IN (1, 2)`, VALUES   | of the shards that these keys are on, rows appended
  any other                          | of all shards, rows appended
+ that by the column of a lookup     | of no row: the lookup's table has none. With IGNORE VINDEX as any other
 
 A test says what goes wrong, and where (`vtgate_faults.py`).
 """
@@ -70,6 +71,7 @@ RELEASE = "'Version: 24.0.4 (Git revision 0 branch HEAD) built on now by a test'
 USE = re.compile(r"use\s+`?([^`]*?)`?\s*$", re.I)
 TARGET = re.compile(rf"{KEYSPACE}(?:[:/]([^@]+))?(?:@primary)?")
 VINDEX = re.compile(rf"select shard from `?{KEYSPACE}`?\.`?hash`? where id = (\d+)", re.I)
+IGNORED = re.compile(r"\s+ignore\s+vindex\s*\([^)]*\)", re.I)
 KEYS = re.compile(r"`?\bid`?\s*(?:=\s*(\d+)|in\s*\(\s*(\d+(?:\s*,\s*\d+)*)\s*\))", re.I)
 VALUES = re.compile(r"\bvalues\s*(.*)", re.I | re.S)
 FIRST_VALUES = re.compile(r"\(\s*(\d+)")
@@ -107,6 +109,7 @@ class SqlHalf(Faults):
         self.keyspace, self.place = keyspace, place
         self.errors: list[BaseException] = []
         self.elsewhere = ""  # the keyspace that answers, where that is another one
+        self.lookup = ""  # the column of a lookup vindex, whose table has no rows
         self.silent_failover = False
         self.port = 0
         self._listener: socket.socket | None = None
@@ -290,7 +293,15 @@ class Session:
             return self._write(text)
         if not self._reads_tables(text.lower()):
             return self._ask(self._first, text)
+        text = self._by_lookup(text)
         return merged([self._ask(shard, text) for shard in self.vtgate.shards_of(text)], self.eof)
+
+    def _by_lookup(self, text: str) -> str:
+        """What is asked of the shards."""
+        lookup = self.vtgate.lookup
+        if lookup and IGNORED.search(text) is None and re.search(rf"\b{lookup}`?\s*(=|in\b)", text, re.I):
+            return f"SELECT * FROM ({text}) AS looked_up WHERE FALSE"
+        return IGNORED.sub("", text)
 
     def _answered_here(self, text: str) -> str | None:
         """A statement of MySQL's that gives what vtgate answers."""
@@ -301,12 +312,15 @@ class Session:
             return f"SELECT '{self.vtgate.place(int(found[1]))}' AS shard"
         if lower.startswith("show vschema keyspaces"):
             return f"SELECT '{KEYSPACE}' AS Keyspace, 'true' AS Sharded, 'unmanaged' AS `Foreign Key`, '' AS Comment"
+        column = self.vtgate.lookup
         if lower == "show vschema vindexes":
-            return f"SELECT '{KEYSPACE}' AS Keyspace, 'hash' AS Name, 'xxhash' AS Type, '' AS Params, '' AS Owner"
+            first = f"SELECT '{KEYSPACE}' AS Keyspace, 'hash' AS Name, 'xxhash' AS Type, '' AS Params, '' AS Owner"
+            return f"{first} UNION ALL SELECT '{KEYSPACE}', 'by_{column}', 'lookup', '', 'item'" if column else first
         if lower.startswith("show vschema vindexes"):
             if not self._reads_tables(lower):
                 raise Refused(1146, "42S02", f"VT05005: table 'it' does not exist in keyspace '{KEYSPACE}'")
-            return "SELECT 'id' AS Columns, 'hash' AS Name, 'xxhash' AS Type, '' AS Params, '' AS Owner"
+            first = "SELECT 'id' AS Columns, 'hash' AS Name, 'xxhash' AS Type, '' AS Params, '' AS Owner"
+            return f"{first} UNION ALL SELECT '{column}', 'by_{column}', 'lookup', '', 'item'" if column else first
         if lower.startswith("show vitess_shards"):
             return " UNION ALL ".join(f"SELECT '{KEYSPACE}/{name}' AS Shards" for name in self.vtgate.keyspace.shards)
         if lower.startswith("select @@workload"):

@@ -39,7 +39,8 @@ def test_caches_are_made_listed_explained_and_dropped(proxy: Background, capsys:
     made = Ran(capsys, "cache", "create", SQL, "--name", "one", "--database", "lobsters")
     assert (made.status, made.out, made.err) == (0, "one: maintain, ready\n", "")
     listed = Ran(capsys, "cache", "ls")
-    assert [line.split()[0] for line in listed.out.splitlines()] == ["name", "story", "one"]
+    assert [line.split()[0] for line in listed.out.splitlines()] == ["name", "story", "one", "story:", "one:"]
+    assert listed.out.splitlines()[-1] == "one: most of its passed reads: a list of 'bob'"
     as_json = json.loads(Ran(capsys, "cache", "ls", "--json").out)
     assert [(cache["name"], cache["mode"], cache["state"]) for cache in as_json] == [
         ("story", "maintain", "ready"),
@@ -142,7 +143,7 @@ def test_serve_without_the_servers_dependencies_says_what_to_install(tmp_path: P
     ran = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=False)
     assert ran.returncode == 2
     assert ran.stderr == (
-        "upwell: `upwell serve` needs the server's dependencies (no 'structlog'): pip install 'upwell[server]'\n"
+        f"upwell: `upwell serve` needs the server's dependencies (no 'structlog'): pip install '{ROOT}[server]'\n"
     )
 
 

@@ -6,6 +6,7 @@ import struct
 from collections.abc import Sequence
 
 import pytest
+import structlog
 import zstandard
 
 from dataflow.messages import Ddl, Gap, Pair, Progress, StreamEvent, TableChanges, Transaction
@@ -25,8 +26,9 @@ from tests.support.binlog_bytes import (
 )
 from vstream import decode
 from vstream.assemble import Assembler
-from vstream.broken import StreamBroken
+from vstream.broken import HistoryLost, StreamBroken
 from vstream.decode import TableDecoders
+from vstream.events import FORMAT, ROTATE
 
 T = BinlogTable("t", ("bigint", "varchar"))
 U = BinlogTable("u", ("bigint", "int"), number=101)
@@ -424,3 +426,51 @@ def test_changes_are_counted_of_so_many_tables_and_not_of_all_that_ever_were(mon
     for name in ("d.a", "d.b", "d.a", "d.c", "d.c"):
         tables.note_write(name)
     assert tables.writes == {"d.c": 2}
+
+
+def file_begins(name: bytes, second: int) -> list[bytes]:
+    """What a dump says of the file that it goes on with."""
+    return [event(ROTATE, struct.pack("<Q", 4) + name), struct.pack("<I", second) + event(FORMAT, bytes(80))[4:]]
+
+
+@pytest.mark.parametrize(("name", "second", "same"), [(b"b.2", 7, True), (b"b.3", 7, False), (b"b.2", 8, False)])
+def test_without_a_transaction_to_compare_the_file_must_be_the_same_one(name: bytes, second: int, same: bool) -> None:
+    stream = Stream()
+    stream.feed(file_begins(b"b.1", 6))
+    stream.feed(file_begins(b"b.2", 7))
+    before = stream.assembler.file
+    stream.assembler.reset()
+    stream.assembler.expected_file = before
+    if same:
+        stream.feed(file_begins(name, second))
+        stream.feed(file_begins(b"b.9", 9))  # what is rotated later is no surprise
+    else:
+        with pytest.raises(HistoryLost, match="another file"):
+            stream.feed(file_begins(name, second))
+
+
+def test_a_transaction_of_before_the_start_can_be_compared_later() -> None:
+    stream = Stream(f"{SERVER}:1-5")
+    assert stream.assembler.last is None
+    assert stream.feed(transaction(5)) == []
+    last = stream.assembler.last
+    assert last is not None and last[0] == id_of(5)
+    stream.feed(transaction(4))
+    assert stream.assembler.last == last
+
+
+def test_rows_that_do_not_fit_are_warned_of_once_and_the_schema_is_looked_at_once() -> None:
+    stream = Stream()
+    other = BinlogTable("t", ("bigint", "int"))
+    with structlog.testing.capture_logs() as logged:
+        for number in (1, 2, 3):
+            (given,) = stream.feed(transaction(number, other.map(), other.inserts((number, 1))))
+            assert isinstance(given, Ddl) and given.tables == frozenset({"d.t"})
+            assert given.schema == (number == 1), number
+            stream.assembler.unwant("d.t")  # as where it is planned anew
+            stream.assembler.want(T.table, ALL)
+    assert [line["log_level"] for line in logged] == ["warning"]
+    (given,) = stream.feed(transaction(4, T.map(), T.inserts((4, "a"))))
+    assert isinstance(given, Transaction)
+    (given,) = stream.feed(transaction(5, other.map(), other.inserts((5, 1))))
+    assert isinstance(given, Ddl) and given.schema, "it had fitted in between"

@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from gtid_tracker.gtid import Gtid, GtidSet
+from vstream.connection import newest_of
 from vstream.history import Known, why_lost
 
 SERVER, OTHER = "00000000-0000-0000-0000-00000000000a", "00000000-0000-0000-0000-00000000000b"
@@ -62,3 +63,19 @@ def test_another_history_or_one_that_cannot_be_told(now: Known, last: tuple[Gtid
 def test_at_the_first_login_there_is_nothing_to_compare_with() -> None:
     assert why_lost(gtids("1-5"), None, None, later()) == ""
     assert why_lost(gtids("1-5"), None, None, replace(later(), purged=gtids("1-7"))) != ""
+
+
+@pytest.mark.parametrize(
+    ("executed", "purged", "newest"),
+    [
+        ("1-5", "", 5),
+        ("1-5", "1-4", 5),
+        ("1-5", "1-5", None),  # in no binlog any more
+        ("1-5", "3-5", 2),
+        ("", "", None),
+    ],
+)
+def test_the_newest_transaction_that_the_binlog_has(executed: str, purged: str, newest: int | None) -> None:
+    other = GtidSet.parse("ffffffff-0000-0000-0000-000000000000:1-9")
+    found = newest_of(SERVER, gtids(executed).union(other), gtids(purged))
+    assert found == (Gtid(SERVER, newest) if newest else None)

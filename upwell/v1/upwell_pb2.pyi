@@ -1034,6 +1034,8 @@ class Cache(_message.Message):
     MISSES_FIELD_NUMBER: _builtins.int
     HIT_P50_US_FIELD_NUMBER: _builtins.int
     MISS_P50_US_FIELD_NUMBER: _builtins.int
+    PASSED_FIELD_NUMBER: _builtins.int
+    PASSED_REASON_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     sql: _builtins.str
     database: _builtins.str
@@ -1048,6 +1050,10 @@ class Cache(_message.Message):
     misses: _builtins.int
     hit_p50_us: _builtins.float
     miss_p50_us: _builtins.float
+    passed: _builtins.int
+    """reads of it that MySQL answered itself"""
+    passed_reason: _builtins.str
+    """of the most frequent kind of these, the last one's reason"""
     @_builtins.property
     def parameters(self) -> _containers.RepeatedCompositeFieldContainer[Global___Parameter]: ...
     @_builtins.property
@@ -1069,10 +1075,12 @@ class Cache(_message.Message):
         misses: _builtins.int = ...,
         hit_p50_us: _builtins.float = ...,
         miss_p50_us: _builtins.float = ...,
+        passed: _builtins.int = ...,
+        passed_reason: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["bytes", b"bytes", "columns", b"columns", "database", b"database", "hit_p50_us", b"hit_p50_us", "hits", b"hits", "keys", b"keys", "miss_p50_us", b"miss_p50_us", "misses", b"misses", "mode", b"mode", "name", b"name", "parameters", b"parameters", "sql", b"sql", "state", b"state", "why", b"why"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["bytes", b"bytes", "columns", b"columns", "database", b"database", "hit_p50_us", b"hit_p50_us", "hits", b"hits", "keys", b"keys", "miss_p50_us", b"miss_p50_us", "misses", b"misses", "mode", b"mode", "name", b"name", "parameters", b"parameters", "passed", b"passed", "passed_reason", b"passed_reason", "sql", b"sql", "state", b"state", "why", b"why"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

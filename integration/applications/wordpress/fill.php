@@ -26,7 +26,7 @@ for ($n = 1; $n <= $posts; $n++) {
         'post_title' => "Post $n: " . ['Wind', 'Água', 'Feuer', '石', 'O\'Hara "quoted"'][$n % 5],
         'post_content' => str_repeat("<p>Paragraph of post $n, with some words that a search may find: word$n, many.</p>\n", 1 + $n % 7),
         'post_status' => $n % 20 == 0 ? 'draft' : 'publish', 'post_type' => $n % 15 == 0 ? 'page' : 'post',
-        'post_author' => $authors[$n % 4], 'post_date' => $date, 'post_date_gmt' => $date,
+        'comment_status' => 'open', 'post_author' => $authors[$n % 4], 'post_date' => $date, 'post_date_gmt' => $date,
         'post_category' => [$categories[$n % 8], $categories[($n * 3) % 8]],
         'tags_input' => ["tag" . $n % 11, "tag" . $n % 17],
         'meta_input' => ['mood' => "mood $n", 'length' => $n],

@@ -36,7 +36,7 @@ async def main() -> None:
 
 async def request(connection: Any, number: int, way: str, reads: Reads) -> None:
     for read in READS:
-        key = read.keys[number % len(read.keys)]
+        key = read.key(number, prepared=way == "prepared")
         cursor = await cursor_of(connection)
         rows = read.ordered(await all_of(cursor, read.sql, key))
         reads.note(f"{read.name}, {way}", key, rows, await served(connection) if reads.explain else None)

@@ -11,7 +11,7 @@ MARK = "-- next read"
 
 def main() -> None:
     reads = Reads()
-    asked = [(read, read.keys[number % len(read.keys)]) for number in range(ROUNDS) for read in READS]
+    asked = [(read, read.key(number)) for number in range(ROUNDS) for read in READS]
     script = "".join(
         f"SELECT '{MARK}';\n{written(read, key)};\n" + (f"{EXPLAIN};\n" if reads.explain else "") for read, key in asked
     )

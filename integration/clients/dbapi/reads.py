@@ -30,11 +30,11 @@ def main() -> None:
 
 def request(connection: Any, prepared: dict[str, Any], number: int, reads: Reads) -> None:
     for read in READS:
-        key = read.keys[number % len(read.keys)]
         cursors = {"text": connection.cursor()}
         if prepared:
             cursors["prepared"] = prepared[read.name]
         for way, cursor in cursors.items():
+            key = read.key(number, prepared=way == "prepared")
             cursor.execute(read.sql, key)
             rows = read.ordered(cursor.fetchall())
             reads.note(f"{read.name}, {way}", key, rows, served(connection) if reads.explain else None)

@@ -11,26 +11,31 @@ import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 
-/** Repeated reads of the JDBC driver, in text and prepared by the server: `Reads [--explain]`. */
+/**
+ * Repeated reads of the JDBC driver, in text and prepared by the server: `Reads [--explain]`. Each way has two keys of
+ * its own.
+ */
 class Reads {
     static final int ROUNDS = 50;
+    static final Object[][] IDS = {{3}, {7}, {4}, {9}};
 
     public static void main(String[] arguments) throws Exception {
         boolean explain = Arrays.asList(arguments).contains("--explain");
         Map<String, Object[]> reads = new LinkedHashMap<>();
-        reads.put("primary key", new Object[] {"SELECT id, name, country FROM author WHERE id = ?", new Object[][] {{3}, {7}}});
+        reads.put("primary key", new Object[] {"SELECT id, name, country FROM author WHERE id = ?", IDS});
         reads.put("in list", new Object[] {"SELECT id, title FROM article WHERE id IN (?, ?, ?) ORDER BY id",
-            new Object[][] {{1, 2, 3}, {5, 8, 13}}});
+            new Object[][] {{1, 2, 3}, {5, 8, 13}, {4, 6, 7}, {9, 10, 11}}});
         reads.put("join", new Object[] {"SELECT article.id, article.title, author.name FROM article JOIN author"
-            + " ON author.id = article.author_id WHERE author.id = ? ORDER BY article.id", new Object[][] {{3}, {7}}});
-        reads.put("aggregate", new Object[] {"SELECT COUNT(*), SUM(score) FROM article WHERE author_id = ?", new Object[][] {{3}, {7}}});
-        reads.put("text key", new Object[] {"SELECT id, country FROM author WHERE name = ?", new Object[][] {{"author 2"}, {"author 1 🐬"}}});
+            + " ON author.id = article.author_id WHERE author.id = ? ORDER BY article.id", IDS});
+        reads.put("aggregate", new Object[] {"SELECT COUNT(*), SUM(score) FROM article WHERE author_id = ?", IDS});
+        reads.put("text key", new Object[] {"SELECT id, country FROM author WHERE name = ?",
+            new Object[][] {{"author 2"}, {"author 1 🐬"}, {"author 3"}, {"author 4 🐬"}}});
         Map<String, Map<String, Object>> lines = new LinkedHashMap<>();
         for (String prepared : new String[] {"false", "true"}) {
             try (Connection c = connect(DATA, "useServerPrepStmts=" + prepared)) {
                 for (int number = 0; number < ROUNDS; number++) {
                     for (Map.Entry<String, Object[]> read : reads.entrySet()) {
-                        Object[] key = ((Object[][]) read.getValue()[1])[number % 2];
+                        Object[] key = ((Object[][]) read.getValue()[1])[number % 2 + (prepared.equals("true") ? 2 : 0)];
                         List<Object> rows = rows(c, (String) read.getValue()[0], key);
                         String name = read.getKey() + (prepared.equals("true") ? ", prepared" : ", text");
                         note(lines.computeIfAbsent(name, each -> map("read", each, "rows", map(), "rounds", 0)), key, rows,

@@ -1,4 +1,4 @@
-// Repeated reads of mysql2 from its pool, as text and prepared: `node reads.js [--explain]`.
+// Repeated reads of mysql2 from its pool, as text and prepared: `node reads.js [--explain]`. Each way has two keys of its own.
 "use strict";
 
 const { ADDRESS, DATA, canonical, emit, mysql } = require("./canonical.js");
@@ -6,15 +6,15 @@ const { ADDRESS, DATA, canonical, emit, mysql } = require("./canonical.js");
 const ROUNDS = 50;
 const EXPLAIN = process.argv.includes("--explain");
 const READS = {
-  "primary key": ["SELECT id, name, country FROM author WHERE id = ?", [[3], [7]]],
-  "in list": ["SELECT id, title FROM article WHERE id IN (?, ?, ?) ORDER BY id", [[1, 2, 3], [5, 8, 13]]],
+  "primary key": ["SELECT id, name, country FROM author WHERE id = ?", [[3], [7], [4], [9]]],
+  "in list": ["SELECT id, title FROM article WHERE id IN (?, ?, ?) ORDER BY id", [[1, 2, 3], [5, 8, 13], [4, 6, 7], [9, 10, 11]]],
   join: [
     "SELECT article.id, article.title, author.name FROM article JOIN author ON author.id = article.author_id " +
       "WHERE author.id = ? ORDER BY article.id",
-    [[3], [7]],
+    [[3], [7], [4], [9]],
   ],
-  aggregate: ["SELECT COUNT(*) AS n, SUM(score) AS score FROM article WHERE author_id = ?", [[3], [7]]],
-  "text key": ["SELECT id, country FROM author WHERE name = ?", [["author 2"], ["author 1 🐬"]]],
+  aggregate: ["SELECT COUNT(*) AS n, SUM(score) AS score FROM article WHERE author_id = ?", [[3], [7], [4], [9]]],
+  "text key": ["SELECT id, country FROM author WHERE name = ?", [["author 2"], ["author 1 🐬"], ["author 3"], ["author 4 🐬"]]],
 };
 
 const lines = {};
@@ -33,7 +33,7 @@ function note(read, key, rows, served) {
 
 async function request(pool, number, way) {
   for (const [name, [sql, keys]] of Object.entries(READS)) {
-    const key = keys[number % keys.length];
+    const key = keys[(number % 2) + (way === "execute" ? 2 : 0)];
     const connection = await pool.getConnection();
     const [rows] = await connection[way](sql, key);
     const served = EXPLAIN ? (await connection.query("EXPLAIN LAST STATEMENT"))[0][0] : null;

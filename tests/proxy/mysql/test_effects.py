@@ -47,12 +47,12 @@ def told(sql: str) -> set[str]:
         ("SET NAMES latin1", {"error_hides", "explained", "resolves", "recodes", "single", "simple"}),
         (
             "SET ROLE NONE",
-            {"error_hides", "explained", "resolves", "recodes", "sets_roles", "unsettles", "single", "lasts"},
+            {"error_hides", "explained", "resolves", "recodes", "sets_roles", "unsettles", "single"},
         ),
         ("USE d", {"locks", "explained", "single", "simple"}),
         (
             "DROP TEMPORARY TABLE x",
-            {"touches", "opens_snapshot", "locks", "hides_tables", "error_hides", "resolves", "single", "holds"},
+            {"touches", "opens_snapshot", "locks", "hides_tables", "error_hides", "resolves", "single"},
         ),
     ],
 )
@@ -70,39 +70,6 @@ def test_of_several_statements_each_counts() -> None:
 def test_an_xa_transaction_may_be_committed_in_one_phase() -> None:
     assert of("xa commit 'a', 'b', 7 /* */ one phase").one_phase and of("DO 1; XA COMMIT 'a' ONE PHASE").one_phase
     assert not any(of(sql).one_phase for sql in ("XA COMMIT 'ONE PHASE'", "XA PREPARE 'a'", "XA ROLLBACK 'a'"))
-
-
-@pytest.mark.parametrize(
-    ("sql", "lasts"),
-    [
-        *dict.fromkeys(
-            ("SELECT id FROM t FOR UPDATE", "INSERT INTO t VALUES (1)", "BEGIN", "SET @x = 1", "SET NAMES latin1",
-             "LOCK TABLES t WRITE", "USE d", "SHOW TABLES", "DROP TEMPORARY TABLE x", "PREPARE s FROM 'SELECT 1'",
-             "SET SESSION sql_mode = ''", "TRUNCATE t", "KILL 7"), False
-        ).items(),
-        *dict.fromkeys(
-            ("CALL p()", "EXECUTE s", "XA START 'a'", "SET gtid_next = 'AUTOMATIC'", "SET RESOURCE GROUP g",
-             "LOCK INSTANCE FOR BACKUP", "HANDLER t OPEN", "SELECT f(1)", "SELECT 1 INTO @x", "nonsense",
-             "BEGIN; XA START 'a'", "BEGIN; nonsense"), True
-        ).items(),
-    ],
-)  # fmt: skip
-def test_what_may_outlive_the_session_on_its_connection_is_known(sql: str, lasts: bool) -> None:
-    assert of(sql).lasts == lasts
-
-
-def test_what_others_may_wait_for_behind_a_transaction_is_known() -> None:
-    for sql in (
-        "SELECT id FROM t FOR UPDATE",
-        "DELETE FROM t",
-        "SET autocommit = 0",
-        "SHOW TABLES",
-        "COMMIT; SELECT 1",
-    ):
-        assert not of(sql).holds, sql
-    for sql in ("LOCK TABLES t READ", "BEGIN; LOCK TABLES t READ", "CREATE TEMPORARY TABLE t (a INT)",
-                "CREATE TABLE t (a INT)", "CALL p()", "PREPARE s FROM 'SELECT 1'", "nonsense"):  # fmt: skip
-        assert of(sql).holds, sql
 
 
 def test_the_variables_that_tell_of_the_session_are_named() -> None:

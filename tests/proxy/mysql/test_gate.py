@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from itertools import product
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -11,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gtid_tracker.gtid import GtidSet
+from planner.needs import LOCAL
 from proxy.mysql.cached_read import CachedRead
 from proxy.mysql.reads import (
     AGAIN,
@@ -23,6 +25,7 @@ from proxy.mysql.reads import (
     NOT_TOLD,
     NOTHING,
     OTHER_CACHES,
+    OTHER_CLOCKS,
     UNCHANGED,
     Ask,
     Pass,
@@ -34,6 +37,7 @@ from proxy.mysql.reads import (
 from proxy.mysql.session_state import SessionState
 from proxy.mysql.session_variables import PINNED_VALUES, TRACKED, switched_on
 from proxy.mysql.shown import Shown
+from sqltypes.zone import Zone, fixed
 
 GTIDS = GtidSet.parse("00000000-0000-0000-0000-00000000000a:1-3")
 RR, RC, SERIALIZABLE = "REPEATABLE-READ", "READ-COMMITTED", "SERIALIZABLE"
@@ -44,10 +48,12 @@ class Cache:
     """Holds `body` for every key; `since`: whether it is the same since any number of the stream."""
 
     generation: int = 1
+    name: str = "c"
     needs: frozenset[str] = frozenset()
     relations: frozenset[tuple[str, str]] = frozenset({("d", "t")})
     counts: bool = False
     tells: tuple[int, ...] = ()
+    clocks: Zone | None = None
     body: bytes = b"rows"
     since: bytes | None = b"rows"
 
@@ -98,7 +104,7 @@ class Case:
     def __post_init__(self) -> None:
         announced = SimpleNamespace(why="", unknown=lambda itself: self.unknown)
         announced.of = lambda shown: announced
-        heads = {self.state.announces: announced} if self.prepared else {}
+        heads = {(self.state.announces, self.cache): announced} if self.prepared else {}
         kind = cast(Any, SimpleNamespace(heads=heads))
         self.read = CachedRead(
             b"", 1, cast(Any, self.cache), (1,), b"SELECT \xc3\xa4 FROM t", "d", cast(Any, None), kind
@@ -303,3 +309,13 @@ def test_a_hit_is_given_only_where_nothing_stands_in_its_way(
     assert (verdict is HIT) == all(conditions)
     if isinstance(verdict, Pass):
         assert verdict.why and verdict.learns == (verdict.why == unknown != "")
+
+
+def test_a_cache_that_was_opened_for_other_clocks_shows_no_instants() -> None:
+    """The time zone was another one, or not known, when the read came."""
+    east = fixed("+02:00")
+    for needs, opened_for, of_session in product((frozenset[str](), frozenset({LOCAL})), (None, east), (None, east)):
+        state = plain_state(clocks=of_session)
+        verdict = Case(state, cache=Cache(needs=needs, clocks=opened_for)).verdict()
+        assert (verdict is HIT) == (not needs or opened_for is of_session)
+        assert verdict is HIT or verdict == Pass(OTHER_CLOCKS)

@@ -120,11 +120,11 @@ def test_what_mysql_goes_on_comparing_by_is_the_same_however_many_parameters_the
 def test_what_differs_where_mysql_executes_it_counts_from_then_on() -> None:
     """It prepares the statement again where a table has changed, by the settings of the execution."""
     quoted = PreparedStatement(b'SELECT "a"', "shop", [b"\0" + struct.pack("<IHHxH", 1, 0, 0, 0)], attributes=False)
-    zero_dates = "NO_ZERO_DATE,NO_ZERO_IN_DATE"
+    others = "NO_ZERO_DATE,NO_ZERO_IN_DATE,STRICT_ALL_TABLES"
     for other, misread, differed in (
         ({}, False, set()),
         ({"time_zone": "+05:00"}, False, {"time_zone"}),
-        ({"sql_mode": f"ANSI_QUOTES,{zero_dates}"}, True, {"time_zone"}),
+        ({"sql_mode": f"ANSI_QUOTES,{others}"}, True, {"time_zone"}),
         ({}, True, {"time_zone"}),
     ):
         values = {**PINNED_VALUES, **other}

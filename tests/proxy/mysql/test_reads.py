@@ -20,6 +20,7 @@ class Peeked:
 
     def __init__(self, body: bytes = b"rows") -> None:
         self.generation = 1
+        self.name = "c"
         self.keys = 0
         self.body = body
 

@@ -39,6 +39,8 @@ class Session:
     last_statement: LastStatement | None = None
     asked: list[tuple[str, str]] = field(default_factory=list)
 
+    speaks = "vtgate"
+
     async def may_read(self, sql: str, database: str) -> None:
         self.asked.append((sql, database))
         if "salaries" in sql:
@@ -96,10 +98,10 @@ def test_a_list_parameter_of_our_own_is_a_placeholder_where_mysql_is_asked() -> 
 def test_a_query_that_is_cached_already_is_no_error_and_its_cache_is_named() -> None:
     system = FakeSystem()
     answer(f"CREATE CACHE story FROM {BY_ID}", system, Session())
-    for name in ("", "other "):
-        text = f"CREATE CACHE {name}FROM {BY_ID}"
-        assert answer(text, system, Session()) == Done("the query is cached already, as 'story' (maintain)")
-    assert answer(f"CREATE CACHE story FROM {BY_ID}", system, Session()) == Done("cache 'story' (maintain)")
+    unnamed = answer(f"CREATE CACHE FROM {BY_ID}", system, Session())
+    assert unnamed == Done("the query is cached already, as 'story' (maintain)")
+    for name in ("story", "other"):
+        assert answer(f"CREATE CACHE {name} FROM {BY_ID}", system, Session()) == Done(f"cache {name!r} (maintain)")
 
 
 def test_a_name_that_is_taken_is_an_error_unless_if_not_exists_is_said() -> None:
@@ -168,9 +170,18 @@ def test_the_columns_of_caches_and_their_row() -> None:
     row = rows("SHOW CACHES LIKE 'THEIRS'", with_caches(), ADMIN)[0]
     assert list(row.items()) == [
         ("name", "theirs"), ("query", "SELECT 'theirs'"), ("mode", "maintain"), ("keys", 0), ("bytes", 0), ("hits", 7),
-        ("misses", 0), ("hit_p50_us", 3.5), ("miss_p50_us", 0.0), ("state", "ready"), ("database", "lobsters"),
-        ("origin", "SQL"), ("creator", "bob@%"), ("reason", "unknown_function: SELECT 'theirs'"),
+        ("misses", 0), ("passed", 5), ("passed_reason", "a list of 'bob'"), ("hit_p50_us", 3.5), ("miss_p50_us", 0.0),
+        ("state", "ready"), ("database", "lobsters"), ("origin", "SQL"), ("creator", "bob@%"),
+        ("reason", "unknown_function: SELECT 'theirs'"),
     ]  # fmt: skip
+
+
+def test_why_reads_were_passed_is_told_to_others_in_a_word() -> None:
+    """The whole reason may name values of somebody else's read."""
+    system = with_caches()
+    system.caches["auto1"].relations = frozenset({("shop", "stories")})
+    (row,) = rows("SHOW CACHES LIKE 'auto1'", system, Session())
+    assert (row["passed"], row["passed_reason"]) == (5, "parameters")
 
 
 def test_others_see_their_own_caches_and_those_whose_tables_they_may_read() -> None:
@@ -181,6 +192,11 @@ def test_others_see_their_own_caches_and_those_whose_tables_they_may_read() -> N
     found = rows("SHOW CACHES", system, session)
     shown = {row["name"]: (row["query"], row["reason"], row["hits"]) for row in found}
     assert shown == {"mine": ("SELECT 'mine'", None, 7), "filed": (None, None, 7), "auto1": (None, None, 7)}
+    system.caches["filed"].made_by = MadeBy(Origin.GRPC, "upwell@%")
+    makers = {row["name"]: row["creator"] for row in rows("SHOW CACHES", system, session)}
+    assert makers == {"mine": "app@%", "filed": None, "auto1": None}, "that of others, or Upwell's, is none of theirs"
+    session.asked.clear()
+    rows("SHOW CACHES", system, session)
     assert len(session.asked) == 2, "MySQL is asked once for a table"
     assert None not in [row["query"] for row in rows("SHOW CACHES", system, ADMIN)]
 

@@ -159,7 +159,7 @@ def test_roles_that_a_routine_has_set_are_no_other_sessions() -> None:
     """MySQL goes on by the database's rights of the roles before."""
     for sql, alike in (("SET ROLE NONE", True), ("CALL p()", False), ("SELECT f(1)", False)):
         state = left_by(sql, ALONE, ALONE, identity="u r", account="u", rights_read=READ, accounts=accounts_at(3))
-        state.learn(["x", "u", "NONE", "", "UTC", *("0" for _ in ASKED)], bytes(20))
+        state.learn(["x", "u", "NONE", "", *("0" for _ in ASKED)], bytes(20))
         assert state.identity == "u NONE" and (state.rights == (3, 3, 3)) == alike
 
 

@@ -11,11 +11,12 @@ from proxy.mysql.session_state import SessionState
 from proxy.mysql.session_variables import PINNED_VALUES, switched_on
 from proxy.mysql.shown import MOST_GIVEN, SHOWN_BYTES, SHOWN_KEYS, QuickHit, Said, Shown, ShownKind, Stage, command_of
 
-EMPTY, FOLLOWS, SETTLED = Stage.EMPTY, Stage.FOLLOWS, Stage.SETTLED
+EMPTY, FOLLOWS, PINNED, SETTLED = Stage.EMPTY, Stage.FOLLOWS, Stage.PINNED, Stage.SETTLED
 EVENTS = ("hit", "looks", "opens", "differs", "end")
 TABLE = {
     EMPTY: (FOLLOWS, EMPTY, EMPTY, EMPTY, EMPTY),
     FOLLOWS: (FOLLOWS, FOLLOWS, SETTLED, SETTLED, EMPTY),
+    PINNED: (PINNED, PINNED, PINNED, PINNED, EMPTY),
     SETTLED: (SETTLED, SETTLED, SETTLED, SETTLED, EMPTY),
 }
 COMMAND = command_of(b"SELECT * FROM t WHERE id = 7", None, "d", ())
@@ -41,6 +42,8 @@ def shown_in(stage: Stage) -> Shown:
     shown = Shown()
     if stage is not EMPTY:
         happens(shown, "hit")
+    if stage is PINNED:
+        assert not shown.pin(brought=True)
     if stage is SETTLED:
         happens(shown, "opens")
     assert shown.stage is stage
@@ -70,6 +73,38 @@ def test_each_state_goes_on_as_the_table_says(stage: Stage, event: str) -> None:
     shown = shown_in(stage)
     assert happens(shown, event) == (stage is FOLLOWS and event == "differs")
     assert shown.stage is TABLE[stage][EVENTS.index(event)]
+
+
+@pytest.mark.parametrize(("body", "brought"), [(b"others", True), (None, True), (b"rows", False)])
+def test_a_snapshot_that_may_be_of_another_state_is_not_the_one_that_was_shown(
+    body: bytes | None, brought: bool
+) -> None:
+    shown = shown_in(FOLLOWS)
+    ((held, *_),) = shown.answers
+    changing: Any = held
+    changing.body = body
+    assert shown.pin(brought=brought) and shown.stage is SETTLED
+
+
+def test_a_pinned_transaction_stays_where_it_was_shown_something() -> None:
+    shown = shown_in(PINNED)
+    assert shown.holds(1, "here") and not shown.holds(2, "later") and shown.sequence == 1
+    shown.clear()
+    assert shown.holds(3, "later still") and shown.sequence == 3
+
+
+def test_the_first_hit_and_the_end_of_a_transaction_are_told_once() -> None:
+    told: list[tuple[object, ...]] = []
+    shown = Shown(on_first=lambda cache: told.append((cache,)), on_end=lambda *end: told.append(end))
+    cache: Any = Held()
+    for _ in range(2):
+        shown.note(cache, (7,), b"rows")
+        shown.note(cache, (8,), b"rows")
+        shown.clear()
+        shown.clear()
+    shown.looked = True
+    shown.clear()
+    assert told == [("c",), ("c", False)] * 2
 
 
 def test_a_transaction_that_follows_stands_where_mysql_found_the_same() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from proxy.mysql.session_variables import ALWAYS, MODES, PINNED_VALUES, same
-from proxy.mysql.sql_modes import ALL_MARKS, hint_for, marks_of, value_of
+from proxy.mysql.sql_modes import hint_for, marks_of, value_of
 
 
 @pytest.mark.parametrize(
@@ -15,7 +15,7 @@ from proxy.mysql.sql_modes import ALL_MARKS, hint_for, marks_of, value_of
         (PINNED_VALUES["sql_mode"], b""),
         ("REAL_AS_FLOAT,PIPES_AS_CONCAT,ANSI_QUOTES,IGNORE_SPACE,ANSI", b'"'),
         ("no_backslash_escapes", b"\\"),
-        ("ANSI_QUOTES,NO_BACKSLASH_ESCAPES", ALL_MARKS),
+        ("ANSI_QUOTES,NO_BACKSLASH_ESCAPES", b'"\\'),
     ],
 )
 def test_two_modes_change_what_a_mark_means(mode: str, marks: bytes) -> None:
@@ -25,9 +25,10 @@ def test_two_modes_change_what_a_mark_means(mode: str, marks: bytes) -> None:
 @pytest.mark.parametrize(
     ("mode", "different"),
     [
-        ("", {"NO_ZERO_DATE", "NO_ZERO_IN_DATE"}),
-        ("NO_ENGINE_SUBSTITUTION", {"NO_ZERO_DATE", "NO_ZERO_IN_DATE"}),
-        ("NO_ZERO_IN_DATE,ERROR_FOR_DIVISION_BY_ZERO,NO_ENGINE_SUBSTITUTION", {"NO_ZERO_DATE"}),
+        ("", {"NO_ZERO_DATE", "NO_ZERO_IN_DATE", "STRICT"}),
+        ("NO_ENGINE_SUBSTITUTION", {"NO_ZERO_DATE", "NO_ZERO_IN_DATE", "STRICT"}),
+        ("NO_ZERO_IN_DATE,ERROR_FOR_DIVISION_BY_ZERO,NO_ENGINE_SUBSTITUTION", {"NO_ZERO_DATE", "STRICT"}),
+        ("STRICT_ALL_TABLES,NO_ZERO_IN_DATE,NO_ZERO_DATE", set()),
         (PINNED_VALUES["sql_mode"], set()),
         (PINNED_VALUES["sql_mode"] + ",STRICT_ALL_TABLES,NO_AUTO_VALUE_ON_ZERO", set()),
         (PINNED_VALUES["sql_mode"] + ",ANSI,PIPES_AS_CONCAT,IGNORE_SPACE,ANSI_QUOTES", {"PIPES_AS_CONCAT"}),
@@ -67,6 +68,12 @@ PINNED_MODES = PINNED_VALUES["sql_mode"]
             {"sql_mode": "", "collation_connection": "utf8mb4_general_ci"},
             b" /*+ QB_NAME(upwell_collation_utf8mb4_general_ci) SET_VAR(sql_mode='NO_ENGINE_SUBSTITUTION') */",
         ),
+        (
+            {"sql_mode": PINNED_MODES.replace("STRICT_TRANS_TABLES,", "")},
+            b" /*+ SET_VAR(sql_mode='ERROR_FOR_DIVISION_BY_ZERO,NO_ENGINE_SUBSTITUTION,NO_ZERO_DATE,NO_ZERO_IN_DATE,"
+            b"ONLY_FULL_GROUP_BY') */",
+        ),
+        ({"sql_mode": PINNED_MODES.replace("STRICT_TRANS_TABLES", "STRICT_ALL_TABLES")}, b""),
         ({"sql_mode": ""}, b" /*+ SET_VAR(sql_mode='NO_ENGINE_SUBSTITUTION') */"),
     ],
 )

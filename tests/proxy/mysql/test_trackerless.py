@@ -11,7 +11,8 @@ from proxy.mysql.session_rules import Sent, after
 from proxy.mysql.session_state import SessionState
 from proxy.mysql.session_variables import PINNED_VALUES, ROW_LIMIT, untracked
 from proxy.mysql.statement_kind import classify
-from proxy.mysql.trackerless import after_command, after_statement, elsewhere, learned
+from proxy.mysql.targets import elsewhere
+from proxy.mysql.trackerless import after_command, after_statement, learned
 
 OK = Outcome(STATUS_AUTOCOMMIT, None, b"", [])
 WITHIN = Outcome(STATUS_AUTOCOMMIT | STATUS_IN_TRANS, None, b"", [])

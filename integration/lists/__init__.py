@@ -1,0 +1,1 @@
+"""Random lists, judged by MySQL: `python -m integration.lists.run`."""

@@ -1,0 +1,117 @@
+"""The state directory: whose it is, and which of its files belong to the source.
+
+One process owns it at a time: two would overwrite each other's files. A file belongs to a source, whatever address
+leads there: to the server with its UUID, to a keyspace of Vitess, or to what `--name` says.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import json
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import structlog
+
+from sqltypes.errors import ConfigError
+
+log = structlog.get_logger("upwell")
+
+LOCK = "owner.lock"
+SHOWN = 10  # files of other sources that are named
+
+
+@contextmanager
+def owned(folder: Path, address: str) -> Iterator[None]:
+    """The folder is this process's, from here to the end. `address`: of its source, for who finds it taken. Raises
+    ConfigError where it is another's, or cannot be written."""
+    path = folder / LOCK
+    try:
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+    except OSError as error:
+        raise ConfigError(
+            f"--state-dir: {str(folder)!r} cannot be written ({error.strerror}):"
+            " a directory that this user may write is accepted"
+        ) from None
+    try:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise ConfigError(
+                f"--state-dir: {str(folder)!r} is in use by {_owner(descriptor)}:"
+                " give each proxy a directory of its own"
+            ) from None
+        _told(descriptor, f"the process {os.getpid()}, which serves {address}\n")
+        yield
+        _told(descriptor, "")
+    finally:
+        os.close(descriptor)  # which lets go of it
+
+
+def _owner(descriptor: int) -> str:
+    with suppress(OSError, UnicodeDecodeError):
+        return os.pread(descriptor, 4096, 0).decode().strip() or "another process"
+    return "another process"
+
+
+def _told(descriptor: int, text: str) -> None:
+    with suppress(OSError):  # a full disk: the lock counts, not what it says
+        os.ftruncate(descriptor, 0)
+        os.pwrite(descriptor, text.encode(), 0)
+
+
+def digest_of(source: str) -> str:
+    """What stands for a source in the names of its files."""
+    return hashlib.sha256(source.encode()).hexdigest()[:16]
+
+
+def source_name(name: str, kind: str, history: str) -> str:
+    """What the source is called in the folder. `name`: of the settings, "" where there is none. `history`: whose it is,
+    as the stream tells.
+
+    >>> source_name("", "mysql", "3e11fa47"), source_name("shop", "mysql", "3e11fa47")
+    ('mysql:3e11fa47', 'name:shop')
+    """
+    return f"name:{name}" if name else f"{kind}:{history}"
+
+
+def find_files(folder: Path, source: str, address: str) -> None:
+    """Finds the files of a source. Those that an earlier version has filed under the address become its own, and so
+    does a copy of the definitions of the server that the address led to before. `address`: without its password.
+    Raises ConfigError."""
+    mine = folder / f"caches-{digest_of(source)}.json"
+    try:
+        for before in sorted(folder.glob(f"*-{digest_of(address)}.*")):
+            path = folder / before.name.replace(digest_of(address), digest_of(source))
+            if not path.exists():
+                before.rename(path)
+                log.info("files_taken_over", file=str(path), of=address)
+        others = {path: found for path in _definitions(folder) if path != mine and (found := _read(path)) is not None}
+        same = [path for path, (of, _) in others.items() if of == address]
+        if not mine.exists() and same:
+            newest = max(same, key=lambda path: path.stat().st_mtime)
+            shutil.copy2(newest, mine)
+            log.warning("definitions_of_another_server", file=str(newest), why=f"{address} led to another server then")
+            del others[newest]
+    except OSError as error:
+        raise ConfigError(f"--state-dir: {str(folder)!r} cannot be used: {error}") from None
+    if others and not mine.exists():
+        told = "; ".join(f"{path.name}: {count} of {of}" for path, (of, count) in list(others.items())[:SHOWN])
+        log.warning("definitions_of_other_sources", found=told, why=f"this one ({address}) has no caches yet")
+
+
+def _definitions(folder: Path) -> list[Path]:
+    return sorted(folder.glob("caches-*.json"))
+
+
+def _read(path: Path) -> tuple[str, int] | None:
+    """The address that a file of definitions was written for, and how many it has; None where that is not told."""
+    with suppress(OSError, ValueError, KeyError, TypeError):
+        document = json.loads(path.read_text())
+        return str(document.get("address") or document["source"]), len(document["caches"])
+    return None

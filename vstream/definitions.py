@@ -1,0 +1,114 @@
+"""Whether the definition of a wanted table is that of the rows that come: for a binlog that does not name columns.
+
+With `binlog_row_metadata=MINIMAL`, MySQL's default, an event of rows tells the types, signs and character sets of its
+columns. Their names, and the members of ENUM and SET, are those of the definition that was reflected, at another moment
+than the rows were written. Two columns of one type that were renamed to each other look the same. So this is the rule:
+
+1. Whatever had changed a table before it was reflected is among what the source owns or has executed later. Rows behind
+   all of that are laid out as it was reflected.
+2. So are all rows until the next DDL statement on the table comes in the stream. Then it must be reflected anew.
+
+Rows that come before 1 holds are not decoded. Each time such a table is wanted the source is asked once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from gtid_tracker.gtid import GtidSet
+from sqltypes.schema import Table
+
+NOT_KNOWN = "the binlog does not name columns, and rows from before the table was looked at may still come"
+
+
+@dataclass(slots=True, eq=False)
+class Waiting:
+    """A reflected definition. `needed`: what must have come; None: the source was not asked yet."""
+
+    needed: GtidSet | None = None
+
+
+def _nobody() -> None:
+    pass
+
+
+class Definitions:
+    """Of the wanted tables, by qualified name.
+
+    Invariants:
+    1. A name is in `_known` or in `_waiting`, or in neither: not wanted, or a DDL statement came since.
+    """
+
+    def __init__(self) -> None:
+        self.named = True  # the binlog names columns, as far as is known
+        # Whether the stream has brought all of these, but for the transaction that is being read.
+        self.passed: Callable[[GtidSet], bool] = lambda needed: False
+        self.on_waiting: Callable[[], None] = _nobody  # told that the source is to be asked (`waiting`, `told`)
+        self._tables: dict[str, Table] = {}
+        self._known: set[str] = set()
+        self._waiting: dict[str, Waiting] = {}
+
+    def want(self, table: Table) -> None:
+        """The table was reflected, after any DDL statement that has come."""
+        name = table.qualified
+        before = self._tables.get(name)
+        if name in self._known and before is not None and before.columns == table.columns:
+            return
+        self._known.discard(name)
+        self._tables[name] = table
+        self._waiting[name] = Waiting()
+        if not self.named:
+            self.on_waiting()
+
+    def unwant(self, name: str) -> None:
+        self._tables.pop(name, None)
+        self._known.discard(name)
+        self._waiting.pop(name, None)
+
+    def changed(self, meant: Callable[[str], bool]) -> bool:
+        """A DDL statement on these has come. Whether there are any."""
+        changed = [name for name in self._tables if meant(name)]
+        for name in changed:
+            self.unwant(name)
+        return bool(changed)
+
+    def note(self, *, named: bool) -> None:
+        """Whether the binlog names columns."""
+        self.named = named
+        if self._waiting and not named:
+            self.on_waiting()
+
+    def is_known(self, name: str) -> bool:
+        """Whether the rows that come now are laid out as the table was reflected. Requires: they do not say it."""
+        if self.named:
+            self.note(named=False)
+        waiting = self._waiting.get(name)
+        if waiting is not None and waiting.needed is not None and self.passed(waiting.needed):
+            self._settle(name)
+        return name in self._known
+
+    def _settle(self, name: str) -> None:
+        del self._waiting[name]
+        self._known.add(name)
+
+    # -- asking the source --------------------------------------------------------------------------------------------
+
+    def waiting(self) -> list[Waiting]:
+        """Those of which it is not known yet."""
+        for name, waiting in list(self._waiting.items()):
+            if waiting.needed is not None and self.passed(waiting.needed):
+                self._settle(name)
+        return list(self._waiting.values())
+
+    @property
+    def unasked(self) -> bool:
+        """Whether there are some for which the source was not asked yet."""
+        return any(waiting.needed is None for waiting in self._waiting.values())
+
+
+def told(asked: Iterable[Waiting], possible: GtidSet) -> None:
+    """What the source owns and has executed, read after these were waiting. What was owned before and is in neither now
+    was rolled back."""
+    for waiting in asked:
+        waiting.needed = possible if waiting.needed is None else possible.intersection(waiting.needed)
