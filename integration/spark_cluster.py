@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -32,6 +33,15 @@ class Running:
         """The executors' processes, which the workers have started."""
         own = {worker.pid for worker in self.workers}
         return [pid for pid, parent in _parents() if parent in own and b"ExecutorBackend" in _command_of(pid)]
+
+    def lose_workers(self) -> None:
+        """Kills the workers and their executors, which otherwise work on until they notice that they are alone."""
+        executors = self.executors()
+        for worker in self.workers:
+            worker.kill()
+        for pid in executors:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
 
     def printed(self) -> str:
         """All that its processes have written into files."""

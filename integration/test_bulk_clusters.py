@@ -183,8 +183,8 @@ def test_a_cluster_that_has_lost_its_workers_says_so(
             await proxy.write(*NUMBERS, rows(2_000))
             await proxy.app.router.create_cache("c", SQL, database)
             await bulk_of(proxy).spark.start()
-            for worker in cluster.workers:
-                worker.kill()
+            await until(lambda: len(cluster.executors()) == 2, START, DEAR)
+            cluster.lose_workers()
             with pytest.raises(SparkUnavailable, match="no worker for 3 s"):
                 await fill(proxy, "c", FillBy.SPARK)
             assert len(await proxy.client.cache("c").get(7)) == 1, "reads go on"

@@ -17,7 +17,8 @@ from typing import Any
 from integration.grpc_app import proxy_beside
 from integration.mysql_server import Server
 from integration.raw_client import RawClient, bound
-from tests.support.step_times import StepTimes, step_times
+from integration.short_steps import each_step_is_short
+from tests.support.step_times import StepTimes
 from upwell.client import Client
 from upwell.errors import UpwellError
 
@@ -171,43 +172,37 @@ def lists_over_mysql(port: int, mysql: Server, database: str, say: Callable[[str
 
 def test_no_lists_make_a_step_of_the_loop_long(mysql: Server, database: str, tmp_path: Path) -> None:
     """Two lists of 1,000 values ask for a million keys."""
-    mysql.execute(
-        f"USE `{database}`",
+    statements = [
         "CREATE TABLE t (id INT PRIMARY KEY AUTO_INCREMENT, c1 INT NOT NULL, c2 INT NOT NULL, KEY (c1, c2))",
         f"INSERT INTO t (c1, c2) VALUES {', '.join(f'({number % 1000}, {number // 100})' for number in range(2000))}",
-    )
+    ]
 
-    async def scenario(found: StepTimes) -> None:
+    async def scenario(folder: Path, found: StepTimes) -> None:
         def say(what: str) -> None:
             found.doing = what
 
-        async with proxy_beside(mysql, database, tmp_path, check="false", verify_new_caches="32") as proxy:
+        async with proxy_beside(mysql, database, folder, check="false", verify_new_caches="32") as proxy:
             app = proxy.app
             await asyncio.to_thread(lists_over_grpc, app.grpc_port, app.grpc_token, database, say)
             await asyncio.to_thread(lists_over_mysql, app.mysql_port, mysql, database, say)
             two = app.catalog.get("two")
             assert two.misses and two.hits and two.passed.total, "lists that ask for few keys, and for too many"
 
-    with step_times() as found:
-        asyncio.run(scenario(found))
-    print("\n" + found.report(40))
-    assert found.counts[0] > 100, "steps were measured"
-    assert found.most < LIMIT_OF_LISTS, found.report()
+    each_step_is_short(mysql, database, tmp_path, statements, scenario, lambda found: found.most >= LIMIT_OF_LISTS)
 
 
 def test_no_text_makes_a_step_of_the_loop_long(mysql: Server, database: str, tmp_path: Path) -> None:
     columns = ", ".join(f"c{number} INT NOT NULL DEFAULT {number}" for number in range(1, COLUMNS))
-    mysql.execute(
-        f"USE `{database}`",
+    statements = [
         f"CREATE TABLE t (id INT PRIMARY KEY, {columns})",
         f"INSERT INTO t (id) VALUES {', '.join(f'({number})' for number in range(1000))}",
-    )
+    ]
 
-    async def scenario(found: StepTimes) -> None:
+    async def scenario(folder: Path, found: StepTimes) -> None:
         def say(what: str) -> None:
             found.doing = what
 
-        async with proxy_beside(mysql, database, tmp_path, check="false") as proxy:
+        async with proxy_beside(mysql, database, folder, check="false") as proxy:
             app = proxy.app
             await asyncio.to_thread(over_mysql, app.mysql_port, mysql, database, say)
             await asyncio.to_thread(over_grpc, app.grpc_port, app.grpc_token, database, say)
@@ -215,8 +210,4 @@ def test_no_text_makes_a_step_of_the_loop_long(mysql: Server, database: str, tmp
             await proxy.write("ALTER TABLE t ADD COLUMN more INT")
             await proxy.caught_up()
 
-    with step_times() as found:
-        asyncio.run(scenario(found))
-    print("\n" + found.report(40))
-    assert found.counts[0] > 100, "steps were measured"
-    assert found.most < LIMIT, found.report()
+    each_step_is_short(mysql, database, tmp_path, statements, scenario, lambda found: found.most >= LIMIT)

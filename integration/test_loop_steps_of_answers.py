@@ -18,9 +18,10 @@ from integration.grpc_app import Proxy, proxy_beside
 from integration.mysql_server import Server
 from integration.oracle.answers import parse
 from integration.raw_client import RawClient, bound
+from integration.short_steps import each_step_is_short
 from integration.test_loop_steps import LIMIT
 from proxy.mysql.packets import CLIENT_COMPRESS, CLIENT_ZSTD_COMPRESSION_ALGORITHM, LARGEST, packet
-from tests.support.step_times import StepTimes, step_times
+from tests.support.step_times import StepTimes
 from tests.support.waiting import until
 from upwell.client import Client
 
@@ -60,10 +61,9 @@ LIMITED = "SELECT id, n, word FROM big WHERE owner = ? ORDER BY word, id LIMIT ?
 BY_ID = "SELECT id, n, word AS w{} FROM big WHERE id = {}"
 
 
-def tables(mysql: Server, database: str) -> None:
+def tables() -> list[str]:
     digits = " UNION ALL ".join(f"SELECT {digit}" for digit in range(10))
-    mysql.execute(
-        f"USE `{database}`",
+    return [
         "CREATE TABLE big (id INT PRIMARY KEY, owner INT NOT NULL, n INT NOT NULL, word VARCHAR(40) NOT NULL,"
         " KEY (owner))",
         f"INSERT INTO big WITH d (d) AS ({digits}), t (id) AS (SELECT a.d + 10 * b.d + 100 * c.d + 1000 * e.d"
@@ -71,30 +71,31 @@ def tables(mysql: Server, database: str) -> None:
         f" SELECT id, IF(id < {LARGE}, 1, id), 0, CONCAT('wörd ', id) FROM t",
         "CREATE TABLE small (id INT PRIMARY KEY, c INT NOT NULL)",
         "INSERT INTO small VALUES (1, 1), (2, 2), (3, 3)",
-    )
+    ]
 
 
 def measure(
     mysql: Server, database: str, path: Path, what: Callable[[Proxy, Say], Awaitable[None]], **options: str
 ) -> None:
-    tables(mysql, database)
-
-    async def scenario(found: StepTimes) -> None:
+    async def scenario(folder: Path, found: StepTimes) -> None:
         def say(what: str) -> None:
             found.doing = what
 
-        async with proxy_beside(mysql, database, path, check="false", **options) as proxy:
+        async with proxy_beside(mysql, database, folder, check="false", **options) as proxy:
             await what(proxy, say)
             say("")
 
-    with step_times() as found:
-        asyncio.run(scenario(found))
-    print("\n" + found.report(30))
-    assert found.counts[0] > 100, "steps were measured"
-    assert found.most < LIMIT, found.report()
-    for limit, large in ((LIMIT_OF_LARGE, ("told:", "limited", "compressed", *QUERIES)), (LIMIT_OF_LISTS, ("list ",))):
-        of_large = [seconds for seconds, _, doing in found.longest if doing.startswith(large)]
-        assert max(of_large, default=0.0) < limit, found.report()
+    each_step_is_short(mysql, database, path, tables(), scenario, too_long)
+
+
+def too_long(found: StepTimes) -> bool:
+    of_large = ("told:", "limited", "compressed", *QUERIES)
+    limits = ((LIMIT, ("",)), (LIMIT_OF_LARGE, of_large), (LIMIT_OF_LISTS, ("list ",)))
+    return any(
+        seconds >= limit and doing and doing.startswith(large)
+        for seconds, _, doing in found.longest
+        for limit, large in limits
+    )
 
 
 def account(proxy: Proxy) -> dict[str, Any]:

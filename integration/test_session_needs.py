@@ -26,7 +26,7 @@ from integration.random_tables import first_rows, random_tables
 from integration.session_queries import CREATE, FILLED, INSERT, OTHER_KINDS, VIEW, Writer, rows
 from planner.api import plan_evict
 from planner.clock_literals import with_parameters
-from planner.needs import BY_CODES, DATE_MODES, LOCAL, OF_MODE, STRINGS, TIME_ZONE
+from planner.needs import BY_CODES, DATE_MODES, LOCAL, OF_MODE, STRICT, STRINGS, TIME_ZONE
 from planner.scan import scan
 from planner.session_needs import session_needs
 from proxy.long_sql import substituted
@@ -162,7 +162,10 @@ class Sessions:
     def _under(self, name: str, value: str, sql: str) -> tuple[object, ...]:
         name, _, mode = name.partition(".")
         self._cursor.execute(f"SET @before = @@{name}")
-        if name == "sql_mode":
+        if f"{name}.{mode}" == STRICT:  # whether there is one of the two
+            without = "REPLACE(REPLACE(@before, 'STRICT_ALL_TABLES', ''), 'STRICT_TRANS_TABLES', '')"
+            value = f"IF(@before LIKE '%STRICT%', {without}, CONCAT(@before, ',STRICT_TRANS_TABLES'))"
+        elif name == "sql_mode":
             on = f"FIND_IN_SET('{mode}', @before)"
             off = f"TRIM(BOTH ',' FROM REPLACE(CONCAT(',', @before, ','), ',{mode},', ','))"
             value = f"IF({on}, {off}, CONCAT(@before, ',{mode}'))"

@@ -86,7 +86,10 @@ class KeyBinder:
         self.quick_keys = self._list_keys if is_list else self._product_keys if is_product else None
         """From a read's parameters to its distinct keys, where an IN-list is the only one, or lists of whole numbers
         stand beside others; None where `bind` has to look. Raises as `bind`."""
-        self._falls = any(order.falling for order in self._in_order.values())  # of one list
+        falls = any(order.falling for order in self._in_order.values())  # of one list
+        self._in_sequence: Callable[[Iterable[Any]], Sequence[Any]] = (
+            tuple if not self._in_order else downwards if falls else sorted
+        )
         self._whole_numbers = is_list and _whole(plan.parameters[0].type) and plan.reader.root_key == (0,)
         self.stored_int = self._whole_numbers or (
             len(plan.parameters) == 1
@@ -140,9 +143,8 @@ class KeyBinder:
             return None
         kinds = set(map(type, values))
         if self._whole_numbers and kinds == _INT:
-            if len(set(values)) == len(values):
-                return sorted(values, reverse=self._falls) if self._in_order else values  # most are in order already
-            return sorted(set(values), reverse=self._falls) if self._in_order else list(dict.fromkeys(values))
+            in_order = self._in_sequence
+            return in_order(values) if len(set(values)) == len(values) else in_order(dict.fromkeys(values))
         if kinds != _INT and kinds != _STR:
             return None
         known = self._keys_of_values
@@ -318,6 +320,10 @@ def in_reading_order(plan: QueryPlan) -> dict[int, Reading]:
 
 def as_it_is(value: Value) -> Value:
     return value
+
+
+def downwards(values: Iterable[Any]) -> list[Any]:
+    return sorted(values, reverse=True)
 
 
 _INT, _STR = {int}, {str}
