@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import struct
 import urllib.request
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -75,8 +75,15 @@ def tables() -> list[str]:
 
 
 def measure(
-    mysql: Server, database: str, path: Path, what: Callable[[Proxy, Say], Awaitable[None]], **options: str
+    mysql: Server,
+    database: str,
+    path: Path,
+    what: Callable[[Proxy, Say], Awaitable[None]],
+    statements: Sequence[str],
+    **options: str,
 ) -> None:
+    """`statements` make the tables."""
+
     async def scenario(folder: Path, found: StepTimes) -> None:
         def say(what: str) -> None:
             found.doing = what
@@ -85,7 +92,7 @@ def measure(
             await what(proxy, say)
             say("")
 
-    each_step_is_short(mysql, database, path, tables(), scenario, too_long)
+    each_step_is_short(mysql, database, path, statements, scenario, too_long)
 
 
 def too_long(found: StepTimes) -> bool:
@@ -206,11 +213,11 @@ async def large(proxy: Proxy, say: Say) -> None:
 
 
 def test_large_answers(mysql: Server, database: str, tmp_path: Path) -> None:
-    measure(mysql, database, tmp_path, large)
+    measure(mysql, database, tmp_path, large, tables())
 
 
 def test_large_answers_that_are_compared(mysql: Server, database: str, tmp_path: Path) -> None:
-    measure(mysql, database, tmp_path, large, verify_new_caches="32")
+    measure(mysql, database, tmp_path, large, tables(), verify_new_caches="32")
 
 
 def read_compressed(proxy: Proxy, say: Say) -> None:
@@ -236,7 +243,7 @@ async def compressed(proxy: Proxy, say: Say) -> None:
 
 
 def test_large_answers_that_are_compressed(mysql: Server, database: str, tmp_path: Path) -> None:
-    measure(mysql, database, tmp_path, compressed)
+    measure(mysql, database, tmp_path, compressed, tables())
 
 
 def fill(proxy: Proxy, say: Say) -> None:
@@ -269,7 +276,7 @@ async def many(proxy: Proxy, say: Say) -> None:
 
 
 def test_many_keys(mysql: Server, database: str, tmp_path: Path) -> None:
-    measure(mysql, database, tmp_path, many)
+    measure(mysql, database, tmp_path, many, tables())
 
 
 def show(proxy: Proxy, say: Say) -> None:
@@ -330,4 +337,4 @@ async def much(proxy: Proxy, say: Say) -> None:
 
 
 def test_much_to_show(mysql: Server, database: str, tmp_path: Path) -> None:
-    measure(mysql, database, tmp_path, much)
+    measure(mysql, database, tmp_path, much, tables())

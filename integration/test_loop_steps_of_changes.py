@@ -23,17 +23,16 @@ QUERIES = {
 }
 
 
-def tables(mysql: Server, database: str) -> None:
+def tables() -> list[str]:
     digits = " UNION ALL ".join(f"SELECT {digit}" for digit in range(10))
-    mysql.execute(
-        f"USE `{database}`",
+    return [
         "CREATE TABLE many (id INT PRIMARY KEY, owner INT NOT NULL, n INT NOT NULL, one INT NOT NULL, KEY (owner))",
         f"INSERT INTO many WITH d (d) AS ({digits}), t (id) AS (SELECT a.d + 10 * b.d + 100 * c.d + 1000 * e.d"
         f" + 10000 * f.d FROM d a, d b, d c, d e, d f WHERE f.d < {ROWS // 10_000})"
         " SELECT id, id DIV 10, id % 7, 1 FROM t",
         "CREATE TABLE few (id INT PRIMARY KEY, c INT NOT NULL)",
         "INSERT INTO few VALUES (1, 1), (2, 2)",
-    )
+    ]
 
 
 def fill(proxy: Proxy, say: Say) -> None:
@@ -79,5 +78,4 @@ def fill_again(proxy: Proxy, say: Say) -> None:
 
 
 def test_transactions_of_many_rows(mysql: Server, database: str, tmp_path: Path) -> None:
-    tables(mysql, database)
-    measure(mysql, database, tmp_path, changes)
+    measure(mysql, database, tmp_path, changes, tables())
