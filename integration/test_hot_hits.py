@@ -15,7 +15,7 @@ import pytest
 from integration.mysql_server import Server
 from integration.proxy_thread import Beside, proxy_in_thread
 from integration.raw_client import RawClient, bound, bound_before
-from integration.served import read_until_hit
+from integration.served import last_served, read_until_hit
 from proxy.mysql.packets import CLIENT_DEPRECATE_EOF, CLIENT_QUERY_ATTRIBUTES, ERR, lenenc, packet
 from proxy.mysql.quick_path import HOT
 from proxy.mysql.session import Session
@@ -209,19 +209,41 @@ def test_a_right_that_is_gone_is_asked_for_again(beside: Beside) -> None:
         mysql.execute("DROP USER hot_reader")
 
 
-def test_a_right_is_asked_for_again_after_a_time(beside: Beside) -> None:
-    def asked() -> int:
-        return beside.proxy.app.engine.memory.counters["mysql_rights_asked"]
+def asked(beside: Beside) -> int:
+    """How often MySQL was asked to prepare a text, for the account's rights and the columns."""
+    return beside.call(lambda: beside.proxy.app.engine.memory.counters["mysql_rights_asked"])
 
+
+def test_nothing_is_asked_again_when_other_caches_come_and_go(beside: Beside) -> None:
+    """Automatic caching makes many of them."""
+    text = READ.replace("?", "{}").format
     with beside.client() as client:
         statement = hot_statement(beside, client)
-        before = beside.call(asked)
+        read_until_hit(beside, client, client.query, text(1))
+        before = asked(beside)
+        for other in ("CREATE CACHE other FROM SELECT id FROM item WHERE name = ?", "DROP CACHE other"):
+            assert client.query(other)[4] != ERR
+            client.query(text(2))
+            assert last_served(beside, client) == "hit", "by a text with another literal"
+            client.execute(statement, again(client, integer(3)))
+            assert last_served(beside, client) == "hit"
+        assert asked(beside) == before
+        for again_ in ("DROP CACHE by_id", "CREATE CACHE by_id FROM " + READ):
+            assert client.query(again_)[4] != ERR
+        read_until_hit(beside, client, client.query, text(2))
+        assert asked(beside) > before, "it is another cache"
+
+
+def test_a_right_is_asked_for_again_after_a_time(beside: Beside) -> None:
+    with beside.client() as client:
+        statement = hot_statement(beside, client)
+        before = asked(beside)
         listener = beside.proxy.app.mysql
         assert listener is not None
         listener._lapsed_at = float("-inf")
         beside.call(listener.tick)
         client.execute(statement, again(client, integer(2)))
-        assert beside.call(asked) == before + 1
+        assert asked(beside) == before + 1
 
 
 def test_an_own_write_is_seen_by_the_next_hot_execution(beside: Beside) -> None:

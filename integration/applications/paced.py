@@ -161,6 +161,9 @@ def beside(
     seen = reads(server, port).since(first)
     if given.shapes:
         print(*shapes(server, port).since(listed), sep="\n", flush=True)
+    for one, other in ((through.anonymous, direct.anonymous), (through.user, direct.user)):
+        one.cookies.clear()  # what a browser has seen last is in its session, and some pages show it
+        one.cookies.update(other.cookies)
     for is_user, path in visitors.pages:
         wrong += differs(is_user, path, through.page(is_user, path))
     (idles, alone), beside = before, idle(server, given)

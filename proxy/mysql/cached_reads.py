@@ -238,7 +238,7 @@ class CachedReads:
     async def _ask_rights(self, read: CachedRead) -> None:
         """Whether the account may run the query, and how its columns are announced: MySQL prepares it, and says."""
         state, shared, eof = self._state, self._shared, self._context.eof
-        asked = shared.grants.version
+        asked = shared.grants.asks(read.cache)
         outcome = await self._upstream.prepare(read.text)
         shared.system.count("mysql_rights_asked")
         unless_ended(state, outcome)

@@ -99,8 +99,7 @@ class Executions:
         if now is None or now.first != now.last:
             return target
         target = self._in_its_mode(statement, hint, now.first)
-        if (target.cache, target.version) != statement.headed:
-            self._announce(statement, target)
+        self._announce(statement, target)
         return target
 
     def _in_its_mode(self, statement: PreparedStatement, hint: bytes, now: bytes | None = None) -> Target:
@@ -114,8 +113,11 @@ class Executions:
         return self._shared.target(statement, eof=self._eof, now=now, hint=hint, clocks=clocks) or plain
 
     def _announce(self, statement: PreparedStatement, target: Target) -> None:
-        """The statement is for another cache than before."""
-        statement.headed = target.cache, target.version
+        """The statement may be for another cache than before, or for another plan of it."""
+        headed = target.cache, None if target.cache is None else target.cache.generation
+        if headed == statement.headed:
+            return
+        statement.headed = headed
         statement.heads.clear()
         announces, version = statement.announced
         if target.cache is not None and announces is not None and version == target.version:

@@ -15,37 +15,45 @@ NO_RIGHT = frozenset({1044, 1045, 1142, 1143, 1227, 1345, 1356, 1370, 1449})
 KEPT = 100_000  # entries; then all are forgotten
 
 
+Asked = tuple[int, int]
+"""When MySQL was asked: the cache's plan, and the version of accounts."""
+
+
 class Grants:
     """Invariants:
-    1. What is remembered is of one cache, and one account with its roles, in sessions whose rights MySQL has read at
-       the same versions: it keeps global rights until a session ends, a database's until USE, a role's until SET ROLE.
-       Where that is not known, the session has a version of its own (`SessionState.rights`).
-    2. It was asked at the version that `_of_version` is.
+    1. What is remembered is of one plan of a cache, and one account with its roles, in sessions whose rights MySQL has
+       read at the same versions: it keeps global rights until a session ends, a database's until USE, a role's until
+       SET ROLE. Where that is not known, the session has a version of its own (`SessionState.rights`).
+    2. It was asked at the version of accounts that `_of_version` is.
     """
 
-    def __init__(self, version: Callable[[], tuple[int, int]]) -> None:
+    def __init__(self, version: Callable[[], int]) -> None:
         self._version = version
-        self._of_version = (-1, -1)
-        self._refusals: dict[tuple[SessionCache, str, tuple[int, ...]], str] = {}
+        self._of_version = -1
+        self._refusals: dict[tuple[SessionCache, int, str, tuple[int, ...]], str] = {}
 
     @property
-    def version(self) -> tuple[int, int]:
-        """Of caches and accounts: to be remembered by who asks MySQL."""
+    def version(self) -> int:
+        """Of accounts."""
         return self._version()
+
+    def asks(self, cache: SessionCache) -> Asked:
+        """To be remembered by who asks MySQL."""
+        return cache.generation, self._version()
 
     def refusal(self, state: SessionState, cache: SessionCache) -> str | None:
         """Why the session's account may not read the cache, "" if it may. None: MySQL must be asked."""
         self._renew()
-        return self._refusals.get((cache, state.identity, state.rights))
+        return self._refusals.get((cache, cache.generation, state.identity, state.rights))
 
-    def note(self, state: SessionState, cache: SessionCache, asked: tuple[int, int], *, allowed: bool) -> None:
-        """What MySQL has said, asked at that version. Not remembered if it is another since: a REVOKE may have come
-        first."""
+    def note(self, state: SessionState, cache: SessionCache, asked: Asked, *, allowed: bool) -> None:
+        """What MySQL has said, asked then. Not remembered if another plan or version came since: a REVOKE, or another
+        view, may have come first."""
         self._renew()
-        if asked == self._of_version:
+        if asked == (cache.generation, self._of_version):
             if len(self._refusals) >= KEPT:
                 self.forget()
-            self._refusals[cache, state.identity, state.rights] = "" if allowed else REFUSED
+            self._refusals[cache, cache.generation, state.identity, state.rights] = "" if allowed else REFUSED
 
     def _renew(self) -> None:
         now = self._version()
@@ -54,5 +62,5 @@ class Grants:
             self._of_version = now
 
     def forget(self) -> None:
-        """Rights, accounts, or the caches have changed."""
+        """Rights or accounts have changed."""
         self._refusals.clear()

@@ -59,7 +59,7 @@ class PreparedStatement:
     target: Target | None = None  # of the text without what the clock says
     hinted = b""  # the session's hint as of which that is, and its clocks
     clocks: Zone | None = None
-    headed: object = None  # the cache that `heads` are of, and the caches' version
+    headed: object = None  # the cache that `heads` are of, and its plan
     # MySQL may have read it otherwise than where caches are filled (`changes_marks`).
     misread = False
     # Session variables that were not as in the sessions that fill caches when MySQL resolved the text, or executed

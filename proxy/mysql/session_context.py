@@ -54,7 +54,7 @@ class SessionContext:
     @property
     def rights(self) -> tuple[object, ...]:
         """What the account may do is the same while this is."""
-        return self.shared.grants.version[1], self.state.identity, self.state.rights
+        return self.shared.grants.version, self.state.identity, self.state.rights
 
     def shown_kind(self, cache: SessionCache, head: bytes, target: Target | None, by_clock: bool) -> ShownKind:
         """Of a hit that is given to a transaction now."""

@@ -4,7 +4,7 @@ there."""
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Hashable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
@@ -20,7 +20,7 @@ from planner.matcher import QueryMatcher
 from planner.scan import server_version, unwrap_version_comments
 from proxy.api import Answer, ParameterValue
 from proxy.faults import is_fault
-from proxy.mysql.announced import AnnouncedTexts
+from proxy.mysql.announced import Announced, AnnouncedTexts
 from proxy.mysql.ansi_quotes import named_by_quotes
 from proxy.mysql.clock_texts import HAS_DIGITS, ClockTexts
 from proxy.mysql.commands import LastStatement, may_be_command
@@ -50,6 +50,7 @@ from sqltypes.zone import Zone, fixed
 
 TARGETS = 10_000  # texts of prepared statements that are remembered
 TARGETS_BY_CLOCK = 1000  # and of those with what the clock says
+HEADS = 10_000  # kinds of texts whose columns are known; then all are forgotten
 WRITES = 256  # outlines of long writes that are remembered, each of 8 KiB at most
 TargetKey = tuple[bytes, str, bool, bool, Zone | None]
 """Text, database, whether rows end with EOF, whether commands have query attributes, the session's clocks."""
@@ -160,7 +161,7 @@ class Shared:
         self.clock = clock
         self._matcher = matcher
         self.texts: TextMatcher[Route] = TextMatcher(matcher)
-        self.grants = Grants(lambda: (system.caches_version, system.accounts.version))
+        self.grants = Grants(lambda: system.accounts.version)
         self.announced = AnnouncedTexts(more_prepared=positions is not None)  # by vtgate: what it sorts by
         # How answers are recoded for a character set of results, by its name; None: not known.
         self.character_sets: dict[str, Recode | None] = dict.fromkeys(OF_BMP, to_utf8mb3)
@@ -186,6 +187,7 @@ class Shared:
         self._targets_by_clock: dict[TargetKey, Target] = {}
         self._targets_of = -1  # the version of the caches that they are of
         self._writes: dict[bytes, Route] = {}  # by their outlines
+        self._heads: dict[Hashable, dict[object, Announced]] = {}  # by cache, plan and texts that are alike
 
     def _follow(self, zones: SourceZones | None, packet: Packet | None) -> None:
         """Sessions are judged by what is known of the source, and anew when more is known."""
@@ -278,7 +280,20 @@ class Shared:
             entry.attached = self._write(write_outline(text)) if len(text) <= LONGEST_WRITE else self.large
         else:
             entry.attached = self._route(text, database)
+            if entry.cache is not None and entry.alike is not None:
+                entry.attached.heads = self._heads_of(entry.attached, entry.cache, entry.alike)
         return entry.attached
+
+    def _heads_of(self, route: Route, cache: str, alike: Hashable) -> dict[object, Announced]:
+        """How the columns of such texts are announced stays known while the cache has this plan: routes end with each
+        change of any cache, and MySQL would have to prepare all texts again."""
+        key = cache, route.opened(self.system, cache, binary=False, eof=False).generation, alike
+        found = self._heads.get(key)
+        if found is None:
+            if len(self._heads) >= HEADS:
+                self._heads.clear()
+            found = self._heads[key] = {}
+        return found
 
     def _write(self, outline: bytes) -> Route:
         """Of a long write: one route for all that differ in values and rows."""

@@ -17,7 +17,7 @@ text.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from itertools import dropwhile
@@ -61,6 +61,9 @@ class Entry(Generic[A]):
     It is forgotten with the entry. An entry without cache stands for texts whose literals may differ in number and
     string, so nothing that depends on a literal's value (SET autocommit = 0) can be attached to it.
 
+    `alike`: equal for texts that MySQL prepares alike if they are for the same cache with the same plan, whatever other
+    caches come and go meanwhile; None: not known.
+
     `more`: more than spaces may stand behind a semicolon. To a comment there MySQL gives a result of its own, where
     the session may send several statements.
     """
@@ -70,6 +73,7 @@ class Entry(Generic[A]):
     attached: A | None = None
     large: bool = False  # too large to be looked at
     more: bool = True
+    alike: Hashable = None
 
 
 Found = tuple[Entry[A], tuple[ParameterValue, ...]]
@@ -88,9 +92,10 @@ class _Group(Generic[A]):
 
 @dataclass(slots=True, eq=False)
 class _Known(Generic[A]):
-    """What is known of one list of segments. `always`: no cache, whatever literals are between them. `texts`: found one
-    by one, where the cuts are not the literals."""
+    """What is known of one list of segments. `key`: these, and the database. `always`: no cache, whatever literals are
+    between them. `texts`: found one by one, where the cuts are not the literals."""
 
+    key: tuple[object, ...] = ()
     always: Found[A] | None = None
     groups: list[_Group[A]] = field(default_factory=list)
     texts: dict[bytes, Found[A]] | None = None
@@ -151,7 +156,7 @@ class TextMatcher(Generic[A]):
         key = (database, *parts[::2])
         known = self._old.pop(key, None)
         if known is None:
-            known = _Known()
+            known = _Known(key)
         self._young[key] = known
         self._took(len(text) + 64 * len(parts))
         return known
@@ -243,7 +248,9 @@ class TextMatcher(Generic[A]):
         group = _group(known, compared, roles)
         if len(group.templates) >= MOST_TEMPLATES:
             group.templates.clear()
-        group.templates[group.pick(parts)] = entry, values
+        decided = group.pick(parts)
+        group.templates[decided] = entry, values
+        entry.alike = known.key, group.identity, decided
         self._took(sum(len(parts[part]) for part in compared) + 64 * len(parts))
 
 
