@@ -34,6 +34,7 @@ from proxy.mysql.text_templates import Role, Values, comments_only, roles_of, va
 from sqltypes.errors import ParseError
 
 LONGEST = 1 << 16  # bytes: longer texts are not looked at
+LONGEST_LARGE = 1 << 13  # of those that are too large for a cache, and are remembered
 LONGEST_OTHER = 1 << 11  # of those that do not begin as a SELECT does
 REMEMBERED_BYTES = 8 << 20  # of what is learned, in either half
 MOST_SLASHES = 2000  # of a long text: each takes as long to look at as a literal
@@ -133,7 +134,7 @@ class TextMatcher(Generic[A]):
         known = self._young.get((database, *parts[::2]))
         if known is None:
             if len(text) > MOST_TOKENS and is_large(parts[::2]):
-                return Entry(None, steering(text), large=True), ()
+                return self._large(text, database, parts)
             known = self._known(text, database, parts)
         if known.always is not None:
             return known.always
@@ -151,6 +152,13 @@ class TextMatcher(Generic[A]):
         return self._learn(known, text, database, parts)
 
     # -- learning ----------------------------------------------------------------------------------------------------
+
+    def _large(self, text: bytes, database: str, parts: list[bytes]) -> Found[A]:
+        """A text that is too large for a cache stands for all with its segments, as in `_without_cache`."""
+        found: Found[A] = Entry(None, steering(text), large=True), ()
+        if len(text) <= LONGEST_LARGE and all(parts[part][0] != SLASH for part in range(1, len(parts), 2)):
+            self._known(text, database, parts).always = found
+        return found
 
     def _known(self, text: bytes, database: str, parts: list[bytes]) -> _Known[A]:
         key = (database, *parts[::2])

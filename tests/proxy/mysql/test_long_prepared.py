@@ -38,7 +38,7 @@ def test_a_list_of_placeholders_makes_no_text_too_large_to_be_looked_at(count: i
         f"SELECT a FROM t WHERE id IN ({questions(1000)}) FOR UPDATE",
         f"SELECT f(a) FROM t WHERE id IN ({questions(1000)})",
         f"SELECT a FROM t WHERE id IN ({questions(1000)}){' OR a = ?' * 200}",
-        f"SELECT {questions(1000)}",
+        f"SELECT {questions(5000)}",
     ],
 )
 def test_what_is_no_plain_read_is_none_with_a_list_of_placeholders(text: str) -> None:
