@@ -97,8 +97,8 @@ class PassThrough:
         key = 0 if noted is None else hash((noted, data[9:])) if executed is not None else hash(noted)
         self._passing = Passing(route, noted, sent, executed, key, perf_counter_ns(), cache, values, why, victim)
         state.vacant = False
-        # A text too large to be looked at, or one whose cache is being planned again, may be a cached read.
-        state.passed |= cache != "" or route is shared.large or (why is NO_CACHE and shared.system.rebuilding())
+        # A text too large to be looked up, or one whose cache is being planned again, may be a cached read.
+        state.passed |= cache != "" or route.large or (why is NO_CACHE and shared.system.rebuilding())
         context.note(Served.PASSED.value, cache, why)
         shared.passed += 1
         relay.flush()

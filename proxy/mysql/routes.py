@@ -61,6 +61,7 @@ class Route:
     asks: bool = False  # it may ask about the session alone (`questions.py`)
     spelled: bool = False  # a column's name has backticks, which stand for others in some sessions (`ansi_quotes.py`)
     noted: ProxiedTexts | None = None  # whom it is noted for; None: no read that could be cached
+    large: bool = False  # it was not looked up among the caches: it may be a cached read
     keys: dict[bytes, Key] = field(default_factory=dict)  # of texts that were hits
     heads: dict[object, Announced] = field(default_factory=dict)  # as `PreparedStatement.heads`
     _opened: dict[tuple[str, bool, bool, Zone | None], SessionCache] = field(default_factory=dict)

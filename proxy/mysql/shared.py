@@ -172,7 +172,7 @@ class Shared:
         self.visible = ""  # a position of the stream of which some session has seen that MySQL shows all of it
         # Is told of each read of a cache that MySQL has answered: its values, why, and in how many microseconds.
         self.on_passed: Callable[[str, Sequence[ParameterValue] | None, str, float], None] | None = None
-        self.large = Route(ANYTHING)
+        self.large = Route(ANYTHING, large=True)
         self.new_sessions = NewSessions()
         self.set_names = SetNames()
         self.questions = Questions()
@@ -292,7 +292,7 @@ class Shared:
             return Route(ANYTHING, may_be_command(text))
         sql = text.decode("utf-8", "replace")
         if len(text) <= LONGEST_LARGE and tokens_at_most(sql, TOKENS_OF_LARGE):
-            route = Route(classify(sql, self._matcher.version))
+            route = Route(classify(sql, self._matcher.version), large=True)
             if route.statement.kind is StatementKind.READ and route.effects.simple:
                 return route
         return self.large
