@@ -35,6 +35,8 @@ from sqltypes.expression import Key, Row
 Hold = Callable[[ReaderNode, Key, Params], Held | None]
 MANY = 500  # rows, or entries below an answer
 TRIES = 3  # to tell of a large answer in steps
+BROUGHT = 20  # fills of parts of a large answer, one after the other, none of which makes it whole
+NEVER_WHOLE = "what its rows are made of is never held all at once: --memory-limit is too low, or it changes too fast"
 ENDED = {  # what a subscriber is told by why a read of its rows was given up (`Failed.why`)
     "cache_dropped": "the cache was dropped or is being rebuilt",
     "differs": "what was read for it was not MySQL's own answer",
@@ -48,6 +50,7 @@ class Subscription:
     key: Key
     params: Params
     rows: list[Row] | None = None  # None: the snapshot has not been sent
+    brought: int = 0  # fills since it was told, behind each of which parts were missing
 
 
 class Subscriptions:
@@ -224,6 +227,9 @@ class Subscriptions:
             return []
         if found.holes:
             del self._large[number]
+            subscription.brought += 1
+            if subscription.brought > BROUGHT:
+                return list(self.end(number, NEVER_WHOLE))
             return read(Read(number, reader, [(key, params)], doubted=True, holes={key: found.holes}))
         rows = found.rows
         is_held = reader.entries.get(key) is held  # what was let go as a whole has its `bodies` still
@@ -231,7 +237,7 @@ class Subscriptions:
             self._try_again(number)
             return []
         del self._large[number]
-        subscription.rows = rows
+        subscription.rows, subscription.brought = rows, 0
         return _changes(number, rows, changed)
 
     def _try_again(self, number: int) -> None:
