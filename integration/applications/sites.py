@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import http
 import http.client
 import json
 import os
@@ -11,7 +12,7 @@ import subprocess
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from html import unescape
 from pathlib import Path
 from urllib.parse import urldefrag, urlencode, urljoin
@@ -135,12 +136,13 @@ def site(
 
 
 def wait_for(one: Site) -> None:
-    """Until it listens. Raises SiteFailed."""
+    """Until it listens, and says no longer that it is only starting. Raises SiteFailed."""
     end = time.monotonic() + START_SECONDS
     while True:
         with socket.socket() as probe:
-            if probe.connect_ex(("127.0.0.1", one.port)) == 0:
-                return
+            listens = probe.connect_ex(("127.0.0.1", one.port)) == 0
+        if listens and replace(one, cookies={}).get("/").status != http.HTTPStatus.SERVICE_UNAVAILABLE:
+            return
         with suppress(subprocess.TimeoutExpired):
             one.process.wait(0.02)
             raise SiteFailed(f"it has ended: {one.said()}")
