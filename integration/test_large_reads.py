@@ -57,6 +57,22 @@ def test_only_what_may_do_more_is_asked_about(mysql: Server, tmp_path: Path, cap
         assert "temporary table" in last_served(beside, client)
 
 
+@pytest.mark.parametrize("mark", ["-- ", "#"])
+def test_what_stands_between_quotes_of_comments_is_no_literal(mysql: Server, tmp_path: Path, mark: str) -> None:
+    """To who cuts texts at their quotes these two differ in a literal alone."""
+    harmless, hiding = (
+        f"SELECT {NAMED} FROM wide JOIN wide w2 ON w2.id = wide.id {mark}'\n WHERE wide.id = {given} {mark}'\n"
+        for given in ("1", "hides()")
+    )
+    with beside_database(mysql, "large_reads", tmp_path, *TABLES) as beside, beside.client() as client:
+        assert client.query("CREATE CACHE FROM SELECT n FROM item WHERE id = ?")[4] != ERR
+        read_until_hit(beside, client, client.query, READ)
+        assert client.query(harmless)[4] != ERR
+        assert client.query(hiding)[4] != ERR
+        assert b"\x0210" not in client.query(READ), "the temporary table is empty"
+        assert "temporary table" in last_served(beside, client)
+
+
 def test_its_cost_is_paid_once(mysql: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Texts that differ in their literals alone are one to it."""
     with beside_database(mysql, "large_reads", tmp_path, *TABLES) as beside, beside.client() as client:

@@ -17,7 +17,7 @@ from planner.clock import MAY_HAVE
 from planner.hints import SETS_MODE, with_hint
 from planner.long_lists import LONG, without_lists
 from planner.matcher import QueryMatcher
-from planner.scan import server_version, tokens_at_most, unwrap_version_comments
+from planner.scan import server_version, unwrap_version_comments
 from proxy.api import Answer, ParameterValue
 from proxy.faults import is_fault
 from proxy.mysql.announced import Announced, AnnouncedTexts
@@ -39,7 +39,7 @@ from proxy.mysql.set_names import SetNames
 from proxy.mysql.snapshot_forecast import SnapshotForecast
 from proxy.mysql.statement_kind import ANYTHING, classify
 from proxy.mysql.statement_kind import Kind as StatementKind
-from proxy.mysql.texts import LONGEST_LARGE, LONGEST_OTHER, Entry, TextMatcher, is_large, steering
+from proxy.mysql.texts import LONGEST_OTHER, Entry, TextMatcher, is_large, steering
 from proxy.mysql.trackerless import Positions
 from proxy.mysql.trackers import NewSessions
 from proxy.proxied import ProxiedQueries
@@ -51,7 +51,6 @@ from sqltypes.zone import Zone, fixed
 TARGETS = 10_000  # texts of prepared statements that are remembered
 TARGETS_BY_CLOCK = 1000  # and of those with what the clock says
 HEADS = 10_000  # kinds of texts whose columns are known; then all are forgotten
-TOKENS_OF_LARGE = 2000  # of a text that is too large for a cache: its kind is told in 3 ms
 WRITES = 256  # outlines of long writes that are remembered, each of 8 KiB at most
 TargetKey = tuple[bytes, str, bool, bool, Zone | None]
 """Text, database, whether rows end with EOF, whether commands have query attributes, the session's clocks."""
@@ -276,7 +275,7 @@ class Shared:
         if entry.large and _is_long_by_placeholders(text):
             entry.attached = self._route(text, database)
         elif entry.large:
-            entry.attached = self._large(text)
+            entry.attached = self._large(text, remembered=entry.alike is not None)
         elif len(text) > LONGEST_OTHER and is_write(text):
             entry.attached = self._write(write_outline(text)) if len(text) <= LONGEST_WRITE else self.large
         else:
@@ -285,14 +284,13 @@ class Shared:
                 entry.attached.heads = self._heads_of(entry.attached, entry.cache, entry.alike)
         return entry.attached
 
-    def _large(self, text: bytes) -> Route:
+    def _large(self, text: bytes, *, remembered: bool) -> Route:
         """Of a text that is too large for a cache. It may be a plain read all the same, as of ORMs that join whole
-        tables, behind which nothing of the session need be asked: that is told from its tokens in 3 ms."""
+        tables, behind which nothing of the session need be asked. That is told once for all texts that are alike."""
         if may_be_command(text):
             return Route(ANYTHING, may_be_command(text))
-        sql = text.decode("utf-8", "replace")
-        if len(text) <= LONGEST_LARGE and tokens_at_most(sql, TOKENS_OF_LARGE):
-            route = Route(classify(sql, self._matcher.version), large=True)
+        if remembered:
+            route = Route(classify(text.decode(), self._matcher.version), large=True)
             if route.statement.kind is StatementKind.READ and route.effects.simple:
                 return route
         return self.large

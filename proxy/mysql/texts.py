@@ -35,6 +35,7 @@ from sqltypes.errors import ParseError
 
 LONGEST = 1 << 16  # bytes: longer texts are not looked at
 LONGEST_LARGE = 1 << 13  # of those that are too large for a cache, and are remembered
+TOKENS_OF_LARGE = 1000  # of these: they are read twice, by what cuts them and by what tells their kind, in 3 ms
 LONGEST_OTHER = 1 << 11  # of those that do not begin as a SELECT does
 REMEMBERED_BYTES = 8 << 20  # of what is learned, in either half
 MOST_SLASHES = 2000  # of a long text: each takes as long to look at as a literal
@@ -62,8 +63,8 @@ class Entry(Generic[A]):
     It is forgotten with the entry. An entry without cache stands for texts whose literals may differ in number and
     string, so nothing that depends on a literal's value (SET autocommit = 0) can be attached to it.
 
-    `alike`: equal for texts that MySQL prepares alike if they are for the same cache with the same plan, whatever other
-    caches come and go meanwhile; None: not known.
+    `alike`: equal for texts that MySQL prepares alike if they are for the same cache with the same plan, or for none,
+    whatever other caches come and go meanwhile; None: it is of one text alone.
 
     `more`: more than spaces may stand behind a semicolon. To a comment there MySQL gives a result of its own, where
     the session may send several statements.
@@ -154,11 +155,20 @@ class TextMatcher(Generic[A]):
     # -- learning ----------------------------------------------------------------------------------------------------
 
     def _large(self, text: bytes, database: str, parts: list[bytes]) -> Found[A]:
-        """A text that is too large for a cache stands for all with its segments, as in `_without_cache`."""
-        found: Found[A] = Entry(None, steering(text), large=True), ()
-        if len(text) <= LONGEST_LARGE and all(parts[part][0] != SLASH for part in range(1, len(parts), 2)):
-            self._known(text, database, parts).always = found
-        return found
+        """A text that is too large for a cache. One of literals alone stands for all with its segments."""
+        entry: Entry[A] = Entry(None, steering(text), large=True)
+        if len(text) > LONGEST_LARGE or any(parts[part][0] == SLASH for part in range(1, len(parts), 2)):
+            return entry, ()
+        try:
+            sql = text.decode()
+            tokens = scan_all(sql) if tokens_at_most(sql, TOKENS_OF_LARGE) else []
+            alike = tokens != [] and one_outline(tokens) and ranges(parts, tokens) is not None
+        except (UnicodeDecodeError, ParseError):
+            return entry, ()
+        if alike:
+            known = self._known(text, database, parts)
+            known.always, entry.alike = (entry, ()), known.key
+        return entry, ()
 
     def _known(self, text: bytes, database: str, parts: list[bytes]) -> _Known[A]:
         key = (database, *parts[::2])
