@@ -111,13 +111,15 @@ def test_nothing_is_left_when_the_starter_is_ended_by(ending: signal.Signals) ->
 
 STARTER = """
 from integration.private_mysql import find_mysql
-import signal, sys, time
+import os, signal
 # A shell that runs us in the background has it ignored, and what is ignored is inherited.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+told, tells = os.pipe()
+os.set_blocking(tells, False)
+signal.set_wakeup_fd(tells)
 with find_mysql(report=lambda line: None) as server:
     print(server.pid, server.folder, flush=True)
-    while True:  # a signal that comes right before a pause does not end it
-        time.sleep(0.2)
+    os.read(told, 1)  # ends also by a signal that has come before
 """
 
 

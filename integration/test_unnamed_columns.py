@@ -149,7 +149,26 @@ def some_ddl(rng: random.Random) -> list[str]:
     )
 
 
-async def written(mysql: Server, seed: int, enough: Callable[[], bool]) -> None:
+class Batches:
+    """Of rows that have been written: what the others go by."""
+
+    def __init__(self) -> None:
+        self._written, self._ended = 0, False
+        self._change = asyncio.Condition()
+
+    async def note(self, *, ended: bool = False) -> None:
+        async with self._change:
+            self._written, self._ended = self._written + 1, ended
+            self._change.notify_all()
+
+    async def more(self, count: int) -> None:
+        """Returns when so many more are written, or none will be."""
+        until = self._written + count
+        async with self._change:
+            await self._change.wait_for(lambda: self._ended or self._written >= until)
+
+
+async def written(mysql: Server, seed: int, enough: Callable[[], bool], batches: Batches) -> None:
     """Rows and DDL statements, from two connections at once, until that is enough."""
     rng = random.Random(seed)
     number = 1000 * seed
@@ -166,22 +185,25 @@ async def written(mysql: Server, seed: int, enough: Callable[[], bool]) -> None:
             except Exception as error:  # the table is away for a moment
                 if "exist" not in str(error):
                     raise
+            await batches.note()
+        await batches.note(ended=True)
 
     async def define() -> None:
         while not enough():
             await asyncio.to_thread(mysql.execute, "USE shop", *some_ddl(rng))
-            await asyncio.sleep(rng.choice((0, 0.01, 0.1, 0.5)))
+            await batches.more(rng.choice((0, 1, 5, 25)))
 
     await asyncio.gather(insert(), define())
 
 
-async def hold_back(proxy: Proxy, seed: int) -> None:
-    """The stream is behind MySQL for a moment, again and again."""
+async def hold_back(proxy: Proxy, seed: int, batches: Batches) -> None:
+    """The stream is behind MySQL by some batches, again and again."""
     rng = random.Random(seed)
     while True:
         with held_back(proxy):
-            await asyncio.sleep(rng.uniform(0.05, 0.4))
-        await asyncio.sleep(rng.uniform(0.01, 0.1))
+            await batches.more(rng.randrange(2, 20))
+        await asyncio.sleep(0)
+        await batches.more(rng.randrange(1, 5))
 
 
 async def random_ddl(
@@ -196,8 +218,9 @@ async def random_ddl(
             """On a busy machine little is decoded between two DDL statements."""
             return time() - began > seconds and (judge.decoded > FEW or time() - began > 10 * seconds)
 
-        writing = asyncio.create_task(written(mysql, seed, enough))
-        holding = asyncio.create_task(hold_back(proxy, seed)) if behind else None
+        batches = Batches()
+        writing = asyncio.create_task(written(mysql, seed, enough, batches))
+        holding = asyncio.create_task(hold_back(proxy, seed, batches)) if behind else None
         try:
             while not writing.done() and not (until_wrong and judge.wrong):
                 try:
