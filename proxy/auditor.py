@@ -24,6 +24,7 @@ from proxy.comparison import Comparer, Comparison, Outcome, marks_of
 from proxy.differences import LOGGED_TEXT, Difference, report
 from proxy.evidence import Claim, Evidence, claims_of
 from proxy.fill_check import FillCheck
+from proxy.given_hit import GivenHit
 from proxy.keys import Binding, Bound
 from proxy.ledger import Ledger
 from proxy.trust import IN_VAIN, Trust, unproved
@@ -260,18 +261,9 @@ class Auditor:
             held.append(self._engine.hold(reader, key, params))
         return held
 
-    def behind(
-        self,
-        cache: NamedCache,
-        reader: ReaderNode,
-        binding: Binding,
-        parameters: Sequence[ParameterValue],
-        format_: int,
-        body: bytes,
-        *,
-        together: bool,
-    ) -> None:
-        """Compares a hit that was just answered by `body`. Until that has ended nobody is given it again."""
+    def behind(self, hit: GivenHit) -> None:
+        """Compares a hit. Until that has ended nobody is given it again."""
+        cache, reader, binding, parameters, format_, body, together = hit
         assert cache.trust is not None
         cache.trust.behind.clear()
         fresh: dict[Held, bool] = {}

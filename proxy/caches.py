@@ -19,6 +19,7 @@ from planner.plan import AnswerArrangement
 from proxy.api import ANSWERED_BY_MYSQL, Answer, CacheInfo, Demand, ListLookup, Lookup, ParameterValue, Served
 from proxy.encoding import NOT_READY
 from proxy.faults import guarded
+from proxy.given_hit import GivenHit
 from proxy.held_answers import HeldAnswers
 from proxy.keys import MOST_KEYS, MOST_LISTED, Binding, KeyBinder, in_parts, instant_of, keys_in
 from proxy.lookups import gap, list_lookup, lookup, nothing_listed, nothing_stored
@@ -45,7 +46,7 @@ class OpenCache:
         self._router = router
         self._cache = cache
         self._joins = True
-        self._format = self.format = format_
+        self._format = format_
         self.told = ToldHits(self, router.sampler)
         self.clocks = router.wire(format_).clocks
         self._instants: tuple[int, ...] = ()  # the parameters that are compared with instants
@@ -493,13 +494,16 @@ class OpenCache:
         self, reader: ReaderNode, binding: Binding, parameters: Sequence[ParameterValue], body: bytes
     ) -> None:
         """An answer that was due is being given."""
-        together = self.is_whole(binding)
-        self._router.auditor.behind(self._cache, reader, binding, parameters, self._format, body, together=together)
+        self._router.auditor.behind(self.given(reader, binding, parameters, body))
 
     def _offer(self, reader: ReaderNode, binding: Binding, parameters: Sequence[ParameterValue], body: bytes) -> None:
         """A hit that may be compared with MySQL's answer."""
-        together = self.is_whole(binding)
-        self._router.sampler.offer(self._cache, reader, binding, parameters, self._format, body, together=together)
+        self._router.sampler.offer(self.given(reader, binding, parameters, body))
+
+    def given(
+        self, reader: ReaderNode, binding: Binding, parameters: Sequence[ParameterValue], body: bytes
+    ) -> GivenHit:
+        return GivenHit(self._cache, reader, binding, parameters, self._format, body, self.is_whole(binding))
 
     def is_whole(self, binding: Binding) -> bool:
         return self._together(len(binding.keys))

@@ -16,16 +16,15 @@ import structlog
 
 from dataflow.engine import Engine
 from dataflow.messages import StreamEvent
-from dataflow.reader import ReaderNode
 from proxy.api import ParameterValue
 from proxy.as_told import AsTold
 from proxy.comparison import Comparer, Comparison, Outcome, marks_of
-from proxy.keys import Binding
+from proxy.given_hit import GivenHit
 from proxy.suspicions import PATIENCE, Submit
 from sqltypes.errors import UpwellError
 
 if TYPE_CHECKING:
-    from proxy.named_cache import NamedCache
+    pass
 
 __all__ = ["PATIENCE", "Sampler"]
 
@@ -88,21 +87,11 @@ class Sampler:
         """One in so many hits of a cache is offered, on average."""
         self._likelihood = self._share * hits
 
-    def offer(
-        self,
-        cache: NamedCache,
-        reader: ReaderNode,
-        binding: Binding,
-        parameters: Sequence[ParameterValue],
-        format_: int,
-        body: bytes,
-        *,
-        together: bool,
-    ) -> None:
-        """A hit that was just answered by `body`; it may be taken as the next sample."""
+    def offer(self, hit: GivenHit) -> None:
+        """It may be taken as the next sample."""
         if self._chance() >= self._likelihood or not self.ready:
             return
-        made = self._made(cache, reader, binding, parameters, format_, body, together=together)
+        made = self._made(hit)
         if made is not None:
             self._running = self.fresh = made
             self._soon(self._start)
@@ -126,22 +115,11 @@ class Sampler:
             fresh is not None and fresh.body is body and self.comparer.other is not None and self._chance() < IN_SESSION
         )
 
-    def offer_told(
-        self,
-        cache: NamedCache,
-        reader: ReaderNode,
-        binding: Binding,
-        parameters: Sequence[ParameterValue],
-        format_: int,
-        body: bytes,
-        told: AsTold,
-        *,
-        together: bool,
-    ) -> None:
+    def offer_told(self, hit: GivenHit, told: AsTold) -> None:
         """What a session was told by a hit in this step: it is compared. Requires: `takes` or `asks_as`."""
         made = self.fresh
         if made is None:
-            made = self._made(cache, reader, binding, parameters, format_, body, together=together)
+            made = self._made(hit)
             if made is None:
                 return
         fresh, self._running, self.fresh = self.fresh, made, made
@@ -149,18 +127,9 @@ class Sampler:
         if fresh is None:
             self._soon(self._start)
 
-    def _made(
-        self,
-        cache: NamedCache,
-        reader: ReaderNode,
-        binding: Binding,
-        parameters: Sequence[ParameterValue],
-        format_: int,
-        body: bytes,
-        *,
-        together: bool,
-    ) -> Comparison | None:
+    def _made(self, hit: GivenHit) -> Comparison | None:
         """A comparison of a hit; None where it would take long, or cannot be told."""
+        cache, reader, binding, parameters, format_, body, together = hit
         if not 0 < len(binding.keys) <= MAX_KEYS or len(body) > MAX_BYTES:
             return None
         try:

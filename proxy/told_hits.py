@@ -57,6 +57,4 @@ class ToldHits:
                 tried[settings] = TRIES
 
         told.on_end = ended
-        self._sampler.offer_told(
-            opened.named, reader, binding, parameters, opened.format, body, told, together=opened.is_whole(binding)
-        )
+        self._sampler.offer_told(opened.given(reader, binding, parameters, body), told)

@@ -27,6 +27,7 @@ from gtid_tracker.bracket import Bracket
 from gtid_tracker.gtid import Gtid, GtidSet
 from proxy.as_told import AsTold
 from proxy.encoding import Encoding
+from proxy.given_hit import GivenHit
 from proxy.keys import Binding
 from proxy.long_sql import substituted
 from proxy.mysql.packets import lenenc, packet
@@ -81,7 +82,7 @@ class Sampled:
         assert body is not None
         reader = self.rig.readers[0]
         binding = Binding([(reader.key_of((key,)), (key,))], (key,))
-        self.sampler.offer(self.cache, reader, binding, (key,), 0, body, together=together)
+        self.sampler.offer(GivenHit(self.cache, reader, binding, (key,), 0, body, together))
 
     def offer_told(self, told: AsTold) -> None:
         """As `offer`, by a session that was told the hit so."""
@@ -89,7 +90,7 @@ class Sampled:
         assert body is not None
         reader = self.rig.readers[0]
         binding = Binding([(reader.key_of((7,)), (7,))], (7,))
-        self.sampler.offer_told(self.cache, reader, binding, (7,), 0, body, told, together=False)
+        self.sampler.offer_told(GivenHit(self.cache, reader, binding, (7,), 0, body, False), told)
 
     def answer(
         self, rows: Sequence[Row] | SourceError, lower: GtidSet, owned: GtidSet = NOTHING, server: str = OLD,
@@ -375,9 +376,8 @@ def test_an_answer_that_is_not_stored_is_watched_too(sampled: Sampled) -> None:
     reader = sampled.rig.readers[0]
     rows = reader.answer([(7, (7,))])
     assert rows is not None
-    sampled.sampler.offer(
-        sampled.cache, reader, Binding([(7, (7,))], (7,)), (7,), 0, reader.encoders[0](rows), together=True
-    )
+    binding = Binding([(7, (7,))], (7,))
+    sampled.sampler.offer(GivenHit(sampled.cache, reader, binding, (7,), 0, reader.encoders[0](rows), True))
     sampled.answer(HELD, lower=gtids(1, 2))
     assert sampled.told == {"equal": 1}
 
