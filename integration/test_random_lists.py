@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from integration.lists.faults import FAULTS, Fault
-from integration.lists.judge import campaign
+from integration.lists.judge import judged
 from integration.mysql_server import Server
 from integration.oracle.asker import Asker, asker_beside
 from integration.oracle.mutants import planted
@@ -18,7 +18,7 @@ TRIED = 3  # worlds, the first of which has shown the fault
 
 
 def test_lists_have_mysqls_rows(asker: Asker) -> None:
-    findings, tally = campaign(asker, SEED, worlds=WORLDS)
+    findings, tally = judged(asker, SEED, worlds=WORLDS)
     print(tally.table())
     assert not findings
     counts = tally.counts
@@ -29,6 +29,6 @@ def test_lists_have_mysqls_rows(asker: Asker) -> None:
 @pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.name)
 def test_a_planted_fault_is_found(mysql: Server, tmp_path: Path, fault: Fault) -> None:
     with planted(fault.plant), asker_beside(mysql, f"t{os.getpid()}_faulty_lists", tmp_path) as asker:
-        findings, tally = campaign(asker, fault.seed, worlds=TRIED, first=True, show=False)
+        findings, tally = judged(asker, fault.seed, worlds=TRIED, first=True, show=False)
     assert findings, tally.table()
     assert {finding.kind for finding in findings} & fault.kinds, findings[0]

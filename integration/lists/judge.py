@@ -265,7 +265,7 @@ class World:
                 self.tally.counts[f"another order of {query.form}, MySQL reads by: {told}"] += 1
 
 
-def campaign(
+def judged(
     asker: Asker, seed: int, *, seconds: float = 0.0, worlds: int = 0, first: bool = False, show: bool = True
 ) -> tuple[list[Finding], Tally]:
     """Worlds from this seed on, until the time is over or so many are done. `first`: ends with the first finding."""

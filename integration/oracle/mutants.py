@@ -38,10 +38,11 @@ import sqltypes.ordering
 from dataflow.operators.answer import AnswerNode
 from dataflow.operators.topk import TopKNode
 from dataflow.reader import ReaderNode
+from integration.campaign import in_memory, planned_in_place
 from integration.mysql_server import Server
 from integration.oracle.asker import asker_beside
 from integration.oracle.grammar import Focus
-from integration.oracle.run import DATABASE, READERS, in_memory, oracle, planned_in_place
+from integration.oracle.run import DATABASE, READERS, oracle
 from integration.private_mysql import find_mysql
 from planner.evict import Analysis, _Select
 from tests.simulation.mutant import Patch, all_of, attribute, edit, nothing, rewritten

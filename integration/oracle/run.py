@@ -6,23 +6,16 @@ Exit status: 0 nothing differed, 1 something did, 3 there is no MySQL to ask.
 from __future__ import annotations
 
 import argparse
-import logging
-import os
-import shutil
 import sys
-import tempfile
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from time import monotonic
 
 import pymysql
-import pytest
-import structlog
 
-import proxy.planning
+from integration.campaign import campaign
 from integration.mysql_server import Server
 from integration.oracle.asker import Asker, asker_beside
 from integration.oracle.coverage import never
@@ -31,13 +24,10 @@ from integration.oracle.round import Finding, Round, Tally
 from integration.oracle.script import Script
 from integration.oracle.shrink import Shrinker
 from integration.oracle.writer import EVERY
-from integration.private_mysql import NoMySQL, find_mysql
 from proxy.mysql import rows
-from tests.simulation.mutant import always
 from tests.support.in_steps import everything_in_steps
 
 DATABASE = "oracle"
-MEMORY, ROOM = Path("/dev/shm"), 6 << 30  # bytes
 ALIKE = 2  # findings of one cause, as far as that shows before they are small, that are made small
 MOST = 40  # of all
 SHOWN_EVERY = 15.0  # seconds
@@ -144,29 +134,6 @@ def keep(folder: Path, scripts: Sequence[Script]) -> None:
         (folder / f"seed{seed}_{number}.sql").write_text(str(script))
 
 
-@contextmanager
-def in_memory() -> Iterator[None]:
-    """Temporary folders, those of MySQL servers as well, are in memory where there is room: nothing here must last."""
-    before = tempfile.tempdir
-    if MEMORY.is_dir() and shutil.disk_usage(MEMORY).free > ROOM:
-        tempfile.tempdir = str(MEMORY)
-    try:
-        yield
-    finally:
-        tempfile.tempdir = before
-
-
-@contextmanager
-def planned_in_place() -> Iterator[None]:
-    """All texts are planned in this process: the helper would cost the most time of a round."""
-    patch = pytest.MonkeyPatch()
-    patch.setattr(proxy.planning, "is_small", always)
-    try:
-        yield
-    finally:
-        patch.undo()
-
-
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="make oracle", description=__doc__)
     parser.add_argument("--seconds", type=float, default=60.0)
@@ -180,16 +147,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--nested", action="store_true", help="only joins in brackets, WITH, views, queries in queries")
     parser.add_argument("--readers", action="store_true", help="only sessions of odd variables, and VIRTUAL columns")
     given = parser.parse_args(arguments)
-    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.ERROR))
-    with ExitStack() as stack:
-        stack.enter_context(in_memory())
-        stack.enter_context(planned_in_place())
-        try:
-            server = stack.enter_context(find_mysql(os.environ.get("UPSTREAM_TEST"), report=lambda line: None))
-        except NoMySQL as error:
-            print(error, file=sys.stderr)
-            return 3
-        state = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="upwell-oracle-")))
+    with campaign("oracle") as (server, state):
         options = {"verify_new_caches": given.verify, **(AUTOMATIC if given.auto else {})}
         result = Result()
         while not _played(server, state, given, options, result):
