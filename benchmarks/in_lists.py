@@ -9,12 +9,12 @@ and length fill.
 from __future__ import annotations
 
 import random
-import socket
 from statistics import median
 from time import perf_counter
 from typing import Any
 
 from benchmarks.bench import SCRATCH, Bench
+from benchmarks.compare.asked import take
 from benchmarks.result import Figure, Result, Sheet
 from benchmarks.warming import ask_each, command
 from examples.lobsters.cpu import process_seconds
@@ -108,14 +108,3 @@ class Side:
         if self.pid is not None:
             self.cpu += process_seconds(self.pid) - before
         return median(found)
-
-
-def take(connection: socket.socket, length: int) -> None:
-    """An answer of so many bytes."""
-    while length > 0:
-        got = connection.recv(1 << 18)
-        if not got:
-            raise ConnectionError("the server has closed the connection")
-        length -= len(got)
-    if length:
-        raise AssertionError(f"an answer is {-length} bytes too long")
