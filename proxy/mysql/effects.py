@@ -76,6 +76,9 @@ SNAPSHOT = "consistent snapshot"  # an option of START TRANSACTION
 OF_CHARACTER_SETS = ("names", "char", "collation")  # so begin the names of the variables by which strings are read
 OF_TRANSACTIONS = frozenset({"autocommit", "transaction_isolation", "transaction_read_only"})
 BOUNDS = frozenset({Bound.BEGINS, Bound.ENDS})
+CALLS_PROCEDURES = frozenset(
+    {Kind.CALL, Kind.EXECUTE, Kind.OTHER, Kind.SEVERAL}
+)  # functions and triggers must not: error 1695
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +116,7 @@ class Effects:
     sets_only: bool  # several, each of which is a SET that names no table and does not set autocommit
     calls: bool  # it calls a procedure
     calls_unknown: bool  # it may call what does anything
+    procedures: bool  # of what does anything it may call procedures, which alone may switch the binlog off
     error_hides: bool  # something may have been done before an error
     triggers: bool  # it writes rows, and before an error triggers may have set variables of the session
     one_phase: bool  # it commits an XA transaction, which is in no binlog if it was prepared
@@ -170,6 +174,7 @@ def effects_of(statement: Statement) -> Effects:
         and "autocommit" not in settings,
         calls=kind is Kind.CALL,
         calls_unknown=unknown,
+        procedures=unknown and any(part.kind in CALLS_PROCEDURES for part in parts),
         error_hides=unknown or not of_kind.undone,
         triggers=any(part.kind is Kind.WRITE for part in parts),
         one_phase=any(ONE_PHASE in part.options for part in parts),

@@ -57,6 +57,7 @@ class Relay:
         self.closed_at = 0.0
         self.task: asyncio.Task[None] | None = None
         self.orphan = False  # MySQL has gone; what is in memory is still told
+        self._leaving = False  # the client goes, or has gone: what is under way is the last look at its session
         self._verdict: asyncio.Task[None] | None = None  # whether the session is over, sought beside what is under way
         self.dialogue: Dialogue | None = None
         self.out: list[bytes] = []  # answers of this turn
@@ -256,6 +257,11 @@ class Relay:
         self.task = asyncio.get_running_loop().create_task(self._run(coroutine))
         self.task.add_done_callback(lambda _: coroutine.close())  # it may be cancelled before it has begun
 
+    def look_last(self, coroutine: Coroutine[None, None, None]) -> None:
+        """As `start`, of a session whose client goes. That it has gone ends nothing: what it leaves must be known."""
+        self._leaving = True
+        self.start(coroutine)
+
     async def _run(self, coroutine: Coroutine[None, None, None]) -> None:
         """What the task forwarded to MySQL is under way when it has ended."""
         try:
@@ -377,12 +383,14 @@ class Relay:
 
     def on_client_lost(self) -> None:
         self.client.alive = False
+        if self._leaving and self.task is not None:
+            return  # which closes when it has ended
         last = None if self.busy else self._handler.last_look()
         if last is None:
             self.close()
             self._perhaps_ended()
         else:
-            self.start(last)
+            self.look_last(last)
 
     def on_server_lost(self) -> None:
         if self.closed:

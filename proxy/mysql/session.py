@@ -297,7 +297,7 @@ class Session:
             self.relay.send_unanswered(data)
             self.relay.close()
         else:
-            self.relay.start(self._quit_behind(last, data))
+            self.relay.look_last(self._quit_behind(last, data))
 
     async def _quit_behind(self, last: Coroutine[None, None, None], data: bytes) -> None:
         await last

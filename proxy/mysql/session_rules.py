@@ -106,8 +106,7 @@ def _doubt(state: SessionState, effects: Effects, *, failed: bool) -> None:
         state.tracks_changed = True
         if not failed:  # else none of them is set
             state.set_tracks |= effects.tracks
-    # Of what may be called, procedures may switch the binlog off, and CALL ends with an OK packet or an error.
-    state.hides_writes |= failed and effects.calls_unknown
+    state.hides_writes |= failed and effects.procedures
     if effects.calls_unknown or effects.sets_roles:
         state.doubt_rights()
         state.role_set = not effects.calls_unknown and (state.role_set or not failed)
