@@ -39,15 +39,18 @@ class Serving:
                 return int(line.split()[1]) * 1024
         raise AssertionError("the process has ended")
 
-    def sockets(self) -> int:
-        """How many sockets it has open."""
+    def clients(self) -> int:
+        """How many sockets it has open to clients of MySQL's protocol. What it has open to MySQL is its own."""
+        own = f"0100007F:{self.port:04X}"
+        lines = Path(f"/proc/{self.process.pid}/net/tcp").read_text().splitlines()[1:]
+        inodes = {f"socket:[{fields[9]}]" for fields in map(str.split, lines) if fields[1] == own}
         found = 0
         for entry in Path(f"/proc/{self.process.pid}/fd").iterdir():
             try:
-                found += str(entry.readlink()).startswith("socket:")
+                found += str(entry.readlink()) in inodes
             except FileNotFoundError:  # closed meanwhile
                 continue
-        return found
+        return found - 1  # which listens
 
 
 @contextmanager

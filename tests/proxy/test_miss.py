@@ -17,7 +17,7 @@ from gtid_tracker.gtid import GtidSet
 from planner.plan import Mode
 from proxy.api import Answer, Served
 from proxy.caches import OpenCache
-from proxy.keys import Binding
+from proxy.given_hit import GivenHit
 from proxy.trust import SLOW_SECONDS, Trust
 from tests.simulation.desk import Desk
 from tests.simulation.queries import query
@@ -72,9 +72,9 @@ def test_a_slow_answer_that_is_due_stays_due_until_it_is_given(monkeypatch: pyte
     router: Any = cache._router
     router.seconds = lambda reader: 2 * SLOW_SECONDS
 
-    def behind(_: object, __: object, binding: Binding, *given: object, **named: object) -> None:
+    def behind(hit: GivenHit) -> None:
         trust.behind.clear()
-        compared.append(binding.params)
+        compared.append(hit.binding.params)
 
     router.auditor.behind = behind
     large, small = (1, 2), (3, 4)
