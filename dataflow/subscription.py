@@ -50,7 +50,7 @@ class Subscription:
     key: Key
     params: Params
     rows: list[Row] | None = None  # None: the snapshot has not been sent
-    brought: int = 0  # fills since it was told, behind each of which parts were missing
+    brought: int = 0  # fills in a row that have left parts missing: it was told nothing since
 
 
 class Subscriptions:
@@ -153,7 +153,7 @@ class Subscriptions:
             return []
         self._tired.discard(number)
         self._watch(number, subscription, held)
-        before, subscription.rows = subscription.rows, rows
+        before, subscription.rows, subscription.brought = subscription.rows, rows, 0
         return _changes(number, rows, difference(before, rows) if before is not None else None)
 
     def _watch(self, number: int, subscription: Subscription, held: Held) -> None:

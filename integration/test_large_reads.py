@@ -11,7 +11,7 @@ from integration.mysql_server import Server
 from integration.proxy_thread import beside_database
 from integration.raw_client import RawClient
 from integration.served import last_served, read_until_hit
-from proxy.mysql.packets import ERR
+from proxy.mysql.packets import CLIENT_DEPRECATE_EOF, ERR
 from proxy.mysql.session import Session
 
 COLUMNS = [f"c{number}" for number in range(60)]
@@ -73,10 +73,31 @@ def test_what_stands_between_quotes_of_comments_is_no_literal(mysql: Server, tmp
         assert "temporary table" in last_served(beside, client)
 
 
+@pytest.mark.parametrize("capabilities", [0, CLIENT_DEPRECATE_EOF], ids=["eof", "deprecate-eof"])
+@pytest.mark.parametrize("named", [NAMED, "wide.c1 AS a"], ids=["large", "small"])
+def test_a_literal_that_mysql_refuses_stands_for_no_comment(
+    mysql: Server, tmp_path: Path, named: str, capabilities: int
+) -> None:
+    """`f 5 ()` is no query, and `f /* */ ()` calls a function. Both are cut alike."""
+    refused = f"SELECT {named}, hides 5 () AS h FROM wide JOIN wide w2 ON w2.id = wide.id WHERE wide.id = 1"
+    with (
+        beside_database(mysql, "large_reads", tmp_path, *TABLES) as beside,
+        beside.client(capabilities=capabilities) as client,
+    ):
+        assert client.query("CREATE CACHE FROM SELECT n FROM item WHERE id = ?")[4] != ERR
+        with beside.client() as other:
+            assert other.query(refused)[4] == ERR
+        read_until_hit(beside, client, client.query, READ)
+        assert client.query(refused.replace(" 5 ", " /* x */ "))[4] != ERR
+        assert b"\x0210" not in client.query(READ), "the temporary table is empty"
+
+
 def test_its_cost_is_paid_once(mysql: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Texts that differ in their literals alone are one to it."""
     with beside_database(mysql, "large_reads", tmp_path, *TABLES) as beside, beside.client() as client:
         client.query(LARGE.format(1))
+        route = beside.call(lambda: beside.shared.route(LARGE.format(9).encode(), "large_reads"))
+        assert route.large and route.effects.simple
         classified: list[str] = []
         monkeypatch.setattr("proxy.mysql.shared.classify", lambda sql, version: classified.append(sql))
         _read(client)

@@ -31,6 +31,7 @@ OTHER_COLUMNS = "MySQL announces other columns than the cache has"
 SEVERAL = "MySQL announces the columns of such answers now in one way and now in another: this one shows in which"
 FIRST = "first read of this query by this kind of client: MySQL answered it; the next can be a hit"
 KEPT = 10_000  # kinds of texts; then all are forgotten
+KEPT_HEADS = 64  # of texts that are alike; then all are forgotten
 KEPT_READS = 1_000  # of one kind that is not always announced alike; then all are forgotten
 
 Columns = tuple[ResultColumn, ...]
@@ -191,6 +192,29 @@ class Announced:
         assert not self._apart or not (self.apart or self.known)
         for one in self._apart.values():
             one.check_invariants()
+
+
+class Heads:
+    """What is known of texts that are prepared alike: by how a session is told of columns, by the cache in its
+    format, and by its plan."""
+
+    __slots__ = ("_known",)
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[object, SessionCache, int], Announced] = {}
+
+    def get(self, told: object, cache: SessionCache) -> Announced | None:
+        return self._known.get((told, cache, cache.generation))
+
+    def learn(self, told: object, cache: SessionCache, generation: int, found: Announced) -> Announced:
+        """`generation`: of the plan that the cache had as MySQL was asked."""
+        if len(self._known) >= KEPT_HEADS:
+            self._known.clear()
+        self._known[told, cache, generation] = found
+        return found
+
+    def clear(self) -> None:
+        self._known.clear()
 
 
 class AnnouncedTexts:

@@ -250,10 +250,11 @@ class CachedReads:
             return
         told, kind = state.announces, read.kind
         resolved = kind.resolved if isinstance(kind, PreparedStatement) else None
-        found = kind.heads[told, read.cache] = shared.announced.of(
+        found = shared.announced.of(
             read.cache, definitions_in(payloads, eof=eof),
             binary=isinstance(kind, PreparedStatement), eof=eof, told=told, resolved=resolved,
         )  # fmt: skip
+        kind.heads.learn(told, read.cache, read.generation, found)
         read.announced = found.of(read.shows())
 
     # -- what MySQL announces ------------------------------------------------------------------------------------------

@@ -121,7 +121,8 @@ class Executions:
         statement.heads.clear()
         announces, version = statement.announced
         if target.cache is not None and announces is not None and version == target.version:
-            statement.heads[announces, target.cache] = self._shared.announced.of(
+            found = self._shared.announced.of(
                 target.cache, definitions_in(statement.answer, eof=self._eof),
                 binary=True, eof=self._eof, told=announces, resolved=statement.resolved,
             )  # fmt: skip
+            statement.heads.learn(announces, target.cache, target.cache.generation, found)

@@ -21,9 +21,10 @@ Asked = tuple[int, int]
 
 class Grants:
     """Invariants:
-    1. What is remembered is of one plan of a cache, and one account with its roles, in sessions whose rights MySQL has
-       read at the same versions: it keeps global rights until a session ends, a database's until USE, a role's until
-       SET ROLE. Where that is not known, the session has a version of its own (`SessionState.rights`).
+    1. What is remembered is of one plan of a cache (its `generation`), and one account with its roles, in sessions of
+       whose rights MySQL has read the same versions: it keeps global rights until a session ends, a database's until
+       USE, a role's until SET ROLE. Where that is not known, a session has a version of its own
+       (`SessionState.rights`).
     2. It was asked at the version of accounts that `_of_version` is.
     """
 

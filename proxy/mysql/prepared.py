@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from external_upquery.other_session import Settings
 from planner.needs import SESSION_NEEDS
+from proxy.mysql.announced import Heads
 from proxy.mysql.announces import Announces
 from proxy.mysql.bound_values import READERS, UNSIGNED, NotDecoded
 from proxy.mysql.packets import Malformed, packet, read_lenenc, read_lenenc_int
@@ -21,7 +22,6 @@ from sqltypes.expression import Value
 from sqltypes.zone import Zone
 
 if TYPE_CHECKING:
-    from proxy.mysql.announced import Announced
     from proxy.mysql.routes import Target
 
 FIXED = 10  # bytes before the parameters: command, statement id, flags, iteration count
@@ -116,7 +116,7 @@ class PreparedStatement:
         self.answer = answer
         self.attributes = attributes
         # What stands before the rows of an answer, by how the session is told of columns (`SessionState.announces`).
-        self.heads: dict[object, Announced] = {}
+        self.heads = Heads()
         self.ranks = (0,) * self.parameters  # by which types it compares numbers, once it has seen all executions
         self._once = (NULL_TYPE,) * self.parameters  # the first kind of each parameter but NULL
         # Of the types of the last execution that could make MySQL resolve the statement anew; negative where NULL was

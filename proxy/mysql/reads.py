@@ -164,7 +164,7 @@ def gate(read: CachedRead, state: SessionState, shown: Shown, around: Around, *,
     if reason:
         return Pass(reason)
     if read.announced is None and not hides(state, cache):
-        found = read.kind.heads.get((state.announces, cache))
+        found = read.kind.heads.get(state.announces, cache)
         read.announced = None if found is None else found.of(read.shows())
         if read.announced is None and not read.refused and read.database == state.database:
             return _ASK[Step.RIGHTS]  # first: so it is learned from MySQL's answer, if it has to answer

@@ -11,7 +11,7 @@ from typing import NamedTuple, cast
 from planner.hints import MARK
 from planner.needs import LOCAL
 from proxy.api import ParameterInfo, ParameterValue
-from proxy.mysql.announced import Announced
+from proxy.mysql.announced import Heads
 from proxy.mysql.bound_values import UNSIGNED
 from proxy.mysql.effects import Effects, effects_of
 from proxy.mysql.local_rows import local_format
@@ -63,7 +63,7 @@ class Route:
     noted: ProxiedTexts | None = None  # whom it is noted for; None: no read that could be cached
     large: bool = False  # it was not looked up among the caches: it may be a cached read
     keys: dict[bytes, Key] = field(default_factory=dict)  # of texts that were hits
-    heads: dict[object, Announced] = field(default_factory=dict)  # as `PreparedStatement.heads`
+    heads: Heads = field(default_factory=Heads)
     _opened: dict[tuple[str, bool, bool, Zone | None], SessionCache] = field(default_factory=dict)
 
     def __post_init__(self) -> None:

@@ -4,7 +4,7 @@ there."""
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Hashable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
@@ -20,7 +20,7 @@ from planner.matcher import QueryMatcher
 from planner.scan import server_version, unwrap_version_comments
 from proxy.api import Answer, ParameterValue
 from proxy.faults import is_fault
-from proxy.mysql.announced import Announced, AnnouncedTexts
+from proxy.mysql.announced import AnnouncedTexts, Heads
 from proxy.mysql.ansi_quotes import named_by_quotes
 from proxy.mysql.clock_texts import HAS_DIGITS, ClockTexts
 from proxy.mysql.commands import LastStatement, may_be_command
@@ -187,7 +187,7 @@ class Shared:
         self._targets_by_clock: dict[TargetKey, Target] = {}
         self._targets_of = -1  # the version of the caches that they are of
         self._writes: dict[bytes, Route] = {}  # by their outlines
-        self._heads: dict[Hashable, dict[object, Announced]] = {}  # by cache, plan and texts that are alike
+        self._heads: dict[bytes, Heads] = {}  # by what texts have in common (`Entry.alike`)
 
     def _follow(self, zones: SourceZones | None, packet: Packet | None) -> None:
         """Sessions are judged by what is known of the source, and anew when more is known."""
@@ -216,6 +216,8 @@ class Shared:
         """What MySQL has told of itself in its greeting: texts are read as that version reads them."""
         if server_version(version) != self._matcher.version:
             self._writes.clear()
+            self._heads.clear()
+            self.grants.forget()
             self.set_names.forget()
         self._matcher.read_as(server_version(version))
 
@@ -275,13 +277,13 @@ class Shared:
         if entry.large and _is_long_by_placeholders(text):
             entry.attached = self._route(text, database)
         elif entry.large:
-            entry.attached = self._large(text, remembered=entry.alike is not None)
+            entry.attached = self._large(text, remembered=entry.alike != b"")
         elif len(text) > LONGEST_OTHER and is_write(text):
             entry.attached = self._write(write_outline(text)) if len(text) <= LONGEST_WRITE else self.large
         else:
-            entry.attached = self._route(text, database)
-            if entry.cache is not None and entry.alike is not None:
-                entry.attached.heads = self._heads_of(entry.attached, entry.cache, entry.alike)
+            entry.attached = self._route(text, database, cached=entry.cache is not None)
+            if entry.cache is not None and entry.alike:
+                entry.attached.heads = self._heads_of(entry.alike)
         return entry.attached
 
     def _large(self, text: bytes, *, remembered: bool) -> Route:
@@ -295,15 +297,14 @@ class Shared:
                 return route
         return self.large
 
-    def _heads_of(self, route: Route, cache: str, alike: Hashable) -> dict[object, Announced]:
-        """How the columns of such texts are announced stays known while the cache has this plan: routes end with each
+    def _heads_of(self, alike: bytes) -> Heads:
+        """How the columns of such texts are announced stays known while their cache has its plan: routes end with each
         change of any cache, and MySQL would have to prepare all texts again."""
-        key = cache, route.opened(self.system, cache, binary=False, eof=False).generation, alike
-        found = self._heads.get(key)
+        found = self._heads.get(alike)
         if found is None:
             if len(self._heads) >= HEADS:
                 self._heads.clear()
-            found = self._heads[key] = {}
+            found = self._heads[alike] = Heads()
         return found
 
     def _write(self, outline: bytes) -> Route:
@@ -318,15 +319,16 @@ class Shared:
             route = self._writes[outline] = Route(statement)
         return route
 
-    def _route(self, text: bytes, database: str) -> Route:
+    def _route(self, text: bytes, database: str, *, cached: bool = False) -> Route:
+        """`cached`: it is a cache's, so it has few tokens, however long its literals are."""
         sql = text.decode("utf-8", "replace")
         version = self._matcher.version
         if version is not None:
             with suppress(ParseError):
                 sql = unwrap_version_comments(sql, version)
         short = without_lists(sql)[0] if "/*!" not in sql else sql
-        if len(short) > LONGEST_OTHER and is_large((short.encode(),)):
-            return self.large
+        if not cached and len(short) > LONGEST_OTHER and is_large((short.encode(),)):
+            return Route(ANYTHING, large=True)
         statement = classify(short, version)
         noted = self._proxied.texts(sql, database) if statement.kind in READS else None
         by_clock = noted is not None and MAY_HAVE.search(text) is not None

@@ -17,9 +17,10 @@ text.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
+from hashlib import blake2b
 from itertools import dropwhile
 from operator import itemgetter
 from typing import Any, Generic, TypeVar
@@ -63,8 +64,8 @@ class Entry(Generic[A]):
     It is forgotten with the entry. An entry without cache stands for texts whose literals may differ in number and
     string, so nothing that depends on a literal's value (SET autocommit = 0) can be attached to it.
 
-    `alike`: equal for texts that MySQL prepares alike if they are for the same cache with the same plan, or for none,
-    whatever other caches come and go meanwhile; None: it is of one text alone.
+    `alike`: a key for texts that MySQL prepares alike if they are for the same cache with the same plan, or for none,
+    whatever other caches come and go meanwhile; b"": there is none, for it is of one text alone.
 
     `more`: more than spaces may stand behind a semicolon. To a comment there MySQL gives a result of its own, where
     the session may send several statements.
@@ -75,7 +76,7 @@ class Entry(Generic[A]):
     attached: A | None = None
     large: bool = False  # too large to be looked at
     more: bool = True
-    alike: Hashable = None
+    alike: bytes = b""
 
 
 Found = tuple[Entry[A], tuple[ParameterValue, ...]]
@@ -137,7 +138,7 @@ class TextMatcher(Generic[A]):
             if len(text) > MOST_TOKENS and is_large(parts[::2]):
                 return self._large(text, database, parts)
             known = self._known(text, database, parts)
-        if known.always is not None:
+        if known.always is not None and not (b"/*" in text and has_comment(parts)):
             return known.always
         for group in known.groups:
             template = group.templates.get(group.pick(parts))
@@ -157,7 +158,7 @@ class TextMatcher(Generic[A]):
     def _large(self, text: bytes, database: str, parts: list[bytes]) -> Found[A]:
         """A text that is too large for a cache. One of literals alone stands for all with its segments."""
         entry: Entry[A] = Entry(None, steering(text), large=True)
-        if len(text) > LONGEST_LARGE or any(parts[part][0] == SLASH for part in range(1, len(parts), 2)):
+        if len(text) > LONGEST_LARGE or has_comment(parts):
             return entry, ()
         try:
             sql = text.decode()
@@ -167,7 +168,7 @@ class TextMatcher(Generic[A]):
             return entry, ()
         if alike:
             known = self._known(text, database, parts)
-            known.always, entry.alike = (entry, ()), known.key
+            known.always, entry.alike = (entry, ()), digest(known.key)
         return entry, ()
 
     def _known(self, text: bytes, database: str, parts: list[bytes]) -> _Known[A]:
@@ -186,6 +187,8 @@ class TextMatcher(Generic[A]):
 
     def _learn(self, known: _Known[A], text: bytes, database: str, parts: list[bytes]) -> Found[A]:
         """Asks the matcher, and keeps what it says for the texts for which it surely says the same."""
+        if known.always is not None and known.always[0].large:
+            return Entry(None, steering(text), large=True), ()
         if known.texts is not None and text in known.texts:
             return known.texts[text]
         entry: Entry[A] = Entry(None, steering(text))
@@ -268,7 +271,8 @@ class TextMatcher(Generic[A]):
             group.templates.clear()
         decided = group.pick(parts)
         group.templates[decided] = entry, values
-        entry.alike = known.key, group.identity, decided
+        if entry.cache is not None:
+            entry.alike = digest((known.key, group.identity, decided))
         self._took(sum(len(parts[part]) for part in compared) + 64 * len(parts))
 
 
@@ -282,6 +286,17 @@ def _group(known: _Known[A], compared: list[int], roles: list[Role]) -> _Group[A
     made: _Group[A] = _Group(identity, frozenset(compared), itemgetter(*compared) if compared else _nothing)
     known.groups.append(made)
     return made
+
+
+def has_comment(parts: Sequence[bytes]) -> bool:
+    """Whether a comment is among the cuts. LAST_INSERT_ID(/* */) is not LAST_INSERT_ID(5), and `f /* */ (1)` calls what
+    `f 5 (1)` does not."""
+    return any(part[0] == SLASH for part in parts[1::2])
+
+
+def digest(key: object) -> bytes:
+    """Equal for equal keys of strings, bytes and numbers, and of 16 bytes however long they are."""
+    return blake2b(repr(key).encode(), digest_size=16).digest()
 
 
 def has_more(tokens: Sequence[Token]) -> bool:

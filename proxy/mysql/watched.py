@@ -28,7 +28,7 @@ def watching(shared: Shared, read: CachedRead, done: Callable[[Outcome], None]) 
 def learn(shared: Shared, read: CachedRead, exchange: Exchange, outcome: Outcome) -> None:
     """MySQL has answered the read. Not where the tables may have changed meanwhile."""
     announced, system = read.announced, shared.system
-    if outcome.status == NO_STATUS or announced is None or read.version != system.caches_version:
+    if outcome.status == NO_STATUS or announced is None or read.replanned:
         return
     if announced.learn(exchange.definitions or (), read.itself, rows=exchange.rows):
         system.look_again()  # sessions have it at hand

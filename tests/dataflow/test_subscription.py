@@ -12,7 +12,7 @@ import dataflow.large_answers
 from dataflow import subscription
 from dataflow.fill import Read
 from dataflow.messages import Changes, Ddl, Effect, Failed, Gap, UpqueryFailed
-from dataflow.subscription import difference
+from dataflow.subscription import BROUGHT, difference
 from gtid_tracker.gtid import Gtid
 from sqltypes.errors import SourceDown
 from sqltypes.expression import Row, Value
@@ -64,6 +64,13 @@ def test_lost_history_is_spanned_too(rig: Rig) -> None:
     assert told(rig.answer(request, [(7, 1, 10)], lower=gtids(1, 2, 3))) == []
     (changes,) = told(rig.change(4, ((1, 7, 10), None)))
     assert changes.removed == [(1, 10)]
+
+
+def test_what_is_told_ends_a_row_of_fills_in_vain(rig: Rig) -> None:
+    subscription = rig.engine.subscriptions._by_number[NUMBER]
+    subscription.brought = BROUGHT
+    assert told(rig.change(2, ((1, 7, 10), (1, 7, 11))))
+    assert subscription.brought == 0
 
 
 def test_watched_key_is_not_evicted_and_may_be_when_nobody_watches_it_any_more(rig: Rig) -> None:

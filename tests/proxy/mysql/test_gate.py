@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from gtid_tracker.gtid import GtidSet
 from planner.needs import LOCAL
+from proxy.mysql.announced import Heads
 from proxy.mysql.cached_read import CachedRead
 from proxy.mysql.reads import (
     AGAIN,
@@ -104,7 +105,9 @@ class Case:
     def __post_init__(self) -> None:
         announced = SimpleNamespace(why="", unknown=lambda itself: self.unknown)
         announced.of = lambda shown: announced
-        heads = {(self.state.announces, self.cache): announced} if self.prepared else {}
+        heads, cache = Heads(), cast(Any, self.cache)
+        if self.prepared:
+            heads.learn(self.state.announces, cache, cache.generation, cast(Any, announced))
         kind = cast(Any, SimpleNamespace(heads=heads))
         self.read = CachedRead(
             b"", 1, cast(Any, self.cache), (1,), b"SELECT \xc3\xa4 FROM t", "d", cast(Any, None), kind

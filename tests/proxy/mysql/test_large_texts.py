@@ -16,6 +16,7 @@ NAMED = ", ".join(f"t.c{number} AS r{number}" for number in range(80))
 OPENS = ("", "-- ", "#", "`", "/* ", "x", "@v := ")
 QUOTES = ("'", '"')
 WITHIN = ("1", "\n1 ", "\nf() ", "f()", "\\", "''", "*/ f() ", ";", "`")
+BETWEEN = ("5", "/* x */", "'s'", "")  # a name and a bracket
 CASES = 800
 
 
@@ -31,6 +32,8 @@ def test_no_text_is_taken_for_more_harmless_than_it_is(seed: int) -> None:
             opens, quote, closes = rng.choice(OPENS), rng.choice(QUOTES), rng.choice(OPENS)
             within = "".join(rng.choices(WITHIN, k=rng.randrange(3)))
             text = f"SELECT {NAMED} FROM t WHERE a = {opens}{quote}{within}{closes}{quote}\n"
+            if rng.random() < 0.3:
+                text = f"SELECT {NAMED}, f {rng.choice(BETWEEN)} () AS h FROM t"
             route = shared.route(text.encode(), "d")
             assert shared.texts.find(text.encode(), "d")[0].large
             own = effects_of(classify(text, (9, 7, 0)))

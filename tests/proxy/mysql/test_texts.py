@@ -366,6 +366,14 @@ def test_a_text_of_too_many_words_is_not_looked_at() -> None:
     assert not texts.find(b"SELECT a FROM t WHERE " + b" OR ".join([b"a = 1"] * 50), "d")[0].large
 
 
+def test_what_texts_have_in_common_takes_few_bytes() -> None:
+    """A comment within a select item is a part of the column's name."""
+    texts, _ = matchers("SELECT id, c FROM t WHERE k = ?")
+    found = [texts.find(b"SELECT id, /* %s */ c FROM t WHERE k = 1" % (b"%d" % n * 3000), "d")[0] for n in range(3)]
+    kept = [entry.alike for entry in found if entry.cache is not None]
+    assert [len(alike) for alike in kept] == [16] * 3 and len(set(kept)) == 3
+
+
 def test_a_name_in_backquotes_is_one_word() -> None:
     """As an object-relational mapper writes a join of two tables of thirty columns."""
     columns = ", ".join(f"`p`.`column_{number}` AS `p.column_{number}`" for number in range(60))
