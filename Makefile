@@ -30,8 +30,9 @@ SPARK ?=
 BY_SPARK = $(filter on,$(SPARK))
 
 .PHONY: help
-help:  ## print the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+help:  ## print these lines
+	@awk -F ':.*## ' '/^##@ / { printf "\n%s\n", substr($$0, 5) } \
+		/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 $(PY):
 	@test -n "$(PYTHON)" || { echo "Python 3.11 or newer is needed; name one with make PYTHON=/path/to/python" >&2; exit 1; }
@@ -53,8 +54,9 @@ $(DEV_READY): requirements/dev.lock $(RUN_READY)
 	@touch $@
 
 # Large fills by Spark (docs/bulk.md). Tests and checks bring it, too.
+##@ to try Upwell
 .PHONY: spark
-spark: $(SPARK_READY)  ## install what fills through Spark need into .venv
+spark: $(SPARK_READY)  ## install what fills by Spark need into .venv
 
 $(SPARK_READY): requirements/spark.lock $(RUN_READY)
 	@$(PY) -c 'import pyspark' 2>/dev/null || \
@@ -75,6 +77,7 @@ screen: $(RUN_READY) $(if $(BY_SPARK),spark)  ## run the demo and put its first 
 	@$(COMPILE)
 	@UPSTREAM= $(PY) -m examples.lobsters.run --demo --readme $(if $(BY_SPARK),--spark) $(ARGS)
 
+##@ to work on it
 .PHONY: dev
 dev: $(DEV_READY)  ## set up .venv for working on the project
 
@@ -91,6 +94,7 @@ test: $(DEV_READY)  ## every test, on a real MySQL: JOBS=processes ARGS='path -k
 unit: $(DEV_READY)  ## the tests that need no MySQL: SEED=n draws other random cases
 	@$(PYTEST) tests $(SPREAD) $(if $(SEED),--hypothesis-seed=$(SEED)) $(ARGS)
 
+##@ campaigns, of any length
 .PHONY: sim mutants
 sim: $(DEV_READY)  ## random schedules of the engine against a model of MySQL: SEED=n STEPS=n JOBS=n
 	@$(PY) -m tests.simulation.run $(if $(SEED),--seed $(SEED)) $(if $(STEPS),--steps $(STEPS)) $(if $(JOBS),--jobs $(JOBS)) $(ARGS)
@@ -177,6 +181,7 @@ nightly: $(DEV_READY)  ## the long campaigns one after the other, a line for eac
 	@$(COMPILE)
 	@$(PY) -m tests.support.nightly $(if $(MINUTES),--minutes $(MINUTES)) $(if $(SEED),--seed $(SEED)) $(ARGS)
 
+##@ figures
 .PHONY: bench
 bench: $(DEV_READY)  ## every figure that the project has promised, measured on this machine: ARGS='--only miss'
 	@$(COMPILE)
@@ -187,6 +192,7 @@ compare: $(DEV_READY)  ## processor time of each path against an earlier commit,
 	@$(COMPILE)
 	@$(PY) -m benchmarks.compare --base '$(BASE)' $(if $(ONLY),--only '$(ONLY)') $(if $(PAIRS),--pairs $(PAIRS)) $(ARGS)
 
+##@ checks, and files that are made
 .PHONY: lint types format
 lint: $(DEV_READY) types  ## style, types, and that imports go downward only
 	@$(VENV)/bin/ruff check .

@@ -16,6 +16,7 @@ from integration.mysql_server import (
     POLL,
     START_TIMEOUT,
     CannotStart,
+    NotHere,
     Server,
     ended_within,
     free_port,
@@ -120,10 +121,13 @@ class DockerMySQL(Server):
 
 
 def begin(extra_flags: Sequence[str], report: Callable[[str], None]) -> DockerMySQL:
-    """Raises `CannotStart` where there is no docker command, or no daemon behind it."""
+    """Raises `NotHere` where there is no docker command, or no daemon behind it."""
     if shutil.which("docker") is None:
-        raise CannotStart("there is no docker command")
-    docker("version", "--format", "{{.Server.Version}}", timeout=ANSWER_TIMEOUT)
+        raise NotHere("there is no docker command")
+    try:
+        docker("version", "--format", "{{.Server.Version}}", timeout=ANSWER_TIMEOUT)
+    except CannotStart as error:
+        raise NotHere(str(error)) from None
     return DockerMySQL.begin(extra_flags, report)
 
 

@@ -62,6 +62,10 @@ class CannotStart(Exception):
     """This way to a MySQL does not work here. The message is the reason, one line, ready to be shown."""
 
 
+class NotHere(CannotStart):
+    """This machine has nothing of the kind, so that is no fault."""
+
+
 @dataclass
 class Server(ABC):
     """A MySQL that accepts connections at `host`:`port` (or at `unix_socket`)."""

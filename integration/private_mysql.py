@@ -26,7 +26,7 @@ from external_upquery.login import connect
 from external_upquery.upstream import parse_upstream
 from integration import debian_mysql, docker_mysql
 from integration.existing_vitess import ExistingVitess
-from integration.mysql_server import CannotStart, ExistingServer, Installation, PrivateMySQL, Server
+from integration.mysql_server import CannotStart, ExistingServer, Installation, NotHere, PrivateMySQL, Server
 from sqltypes.errors import UpwellError
 
 __all__ = ["CannotStart", "ExistingServer", "NoMySQL", "PrivateMySQL", "Server", "find_mysql", "in_words"]
@@ -41,7 +41,7 @@ class NoMySQL(Exception):
 def find_mysql(upstream: str | None = None, extra_flags: Sequence[str] = (), report: Report = print) -> Server:
     """A MySQL that answers: `upstream` where it is given, else a private one with `extra_flags` for its `mysqld`.
 
-    `report` gets one line per way that is left out, and one for the way that worked. Raises `NoMySQL`.
+    `report` gets one line per way that fails, and one for the way that worked. Raises `NoMySQL`, which names all.
     """
     if upstream:
         return existing(upstream)
@@ -56,7 +56,8 @@ def find_mysql(upstream: str | None = None, extra_flags: Sequence[str] = (), rep
             server = begin()
         except CannotStart as error:
             reasons.append(f"{name}: {error}")
-            report(f"not from {name}: {error}")
+            if not isinstance(error, NotHere):
+                report(f"not from {name}: {error}")
             continue
         report(f"MySQL {server.version()} from {name} on {server.host}:{server.port}")
         return server
@@ -97,7 +98,7 @@ def in_words(error: MySQLError) -> str:
 
 
 def mysqld_on_path(path: str | None = None) -> Installation:
-    """The machine's own `mysqld`. Raises `CannotStart` where there is none, or it is MariaDB, or too old."""
+    """The machine's own `mysqld`. Raises `NotHere` where there is none, `CannotStart` if it is MariaDB, or too old."""
     # Servers live in sbin folders, which an ordinary user's PATH leaves out on Debian.
     search = (
         path
@@ -106,7 +107,7 @@ def mysqld_on_path(path: str | None = None) -> Installation:
     )
     program = shutil.which("mysqld", path=search)
     if program is None:
-        raise CannotStart("there is none")
+        raise NotHere("there is none")
     try:
         done = subprocess.run(
             [program, "--no-defaults", "--version"], capture_output=True, text=True, timeout=30, check=False

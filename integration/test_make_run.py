@@ -102,7 +102,7 @@ def test_the_first_screen_is_measured_and_ctrl_c_leaves_nothing(tmp_path: Path) 
     shown = printed[first:]
     assert len(shown) <= screen.HEIGHT and max(map(len, shown[:-1])) <= screen.WIDTH, text
     assert screen.outline(shown) == screen.outline(screen.block_of(screen.README.read_text(), "screen")), text
-    assert "answers compared: equal" in text
+    assert "answers of both ports compared: equal" in text
     assert not Path(printed[-1].strip()).exists()
 
 

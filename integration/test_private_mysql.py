@@ -191,7 +191,7 @@ def test_mysqld_on_path_that_does_not_start_falls_to_the_next_way(
     with find_mysql(report=reasons.append) as server:
         assert not server.version().startswith("9.9.9")
     assert "confined to its own folder" in reasons[0]
-    assert "Cannot connect to the Docker daemon" in reasons[1]
+    assert not [reason for reason in reasons if "Docker daemon" in reason], "a machine without Docker has no fault"
 
 
 def test_container_survives_a_crash_and_is_removed_at_the_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

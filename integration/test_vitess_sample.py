@@ -189,7 +189,7 @@ def test_make_run_serves_the_keyspace_and_measures_the_sample_that_is_there(samp
     assert done.returncode == 0, done.stdout + done.stderr
     told = [line for line in done.stdout.splitlines() if line.startswith("not cached")]
     assert [line.split()[2] for line in told] == list(REFUSED) and all("correlated" in line for line in told)
-    assert re.search(r"^[\d,]+ answers compared: equal$", done.stdout, re.MULTILINE)
+    assert re.search(r"^[\d,]+ answers of both ports compared: equal$", done.stdout, re.MULTILINE)
     assert re.search(r"^A page .* vtgate alone +with Upwell", done.stdout, re.MULTILINE), done.stdout
 
 

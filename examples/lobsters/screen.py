@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
+from textwrap import shorten
 
 from examples.lobsters.queries import CATALOGUE
 from examples.lobsters.two_ports import Pages, Pair
@@ -77,7 +78,7 @@ def measured(shown: Shown, serving: Serving) -> list[str]:
         *_written(shown),
         "",
         *_queries(shown, serving.source),
-        f"{shown.compared:,} answers compared: {verdict}",
+        f"{shown.compared:,} answers of both ports compared: {verdict}",
     ]
 
 
@@ -115,23 +116,22 @@ def _queries(shown: Shown, source: str) -> list[str]:
     pages = shown.pages
     first, rest = pages.queries[:SHOWN], pages.queries[SHOWN:]
     emptied = [asked for asked in first if shown.modes.get(asked.id) == EVICT and asked.hits < 1.0]
-    head = f"Queries by their share of the time at {source}"
-    lines = [f"{head:42} {'share':>5} {f'{source} ms':>9} {'Upwell ms':>10} {'hits':>6}"]
+    head = f"Queries by share of {source}'s time; ms a read"
+    lines = [f"{head:44} {'share':>5} {source:>9} {'Upwell':>9} {'hits':>5}"]
     for asked in first:
-        name = title(asked.id)[:36] + (" *" if asked in emptied else "")
-        lines.append(_query(f"  {name}", pages.share(asked), asked.mysql_ms, asked.upwell_ms) + f" {asked.hits:>6.0%}")
+        name = shorten(title(asked.id), 40, placeholder=" ...") + (" *" if asked in emptied else "")
+        lines.append(_query(f"  {name}", pages.share(asked), asked.mysql_ms, asked.upwell_ms) + f" {asked.hits:>5.0%}")
     if rest:
         mysql = [ms for asked in rest for ms in asked.mysql_ms]
         upwell = [ms for asked in rest for ms in asked.upwell_ms]
         lines.append(_query(f"  {len(rest)} others", sum(map(pages.share, rest)), mysql, upwell))
-    if emptied and shown.seen_ms is not None:
-        lines.append(f"  * A write to its tables, a vote say, empties it: {source} answers the next read.")
-    return lines
+    behind = " * So is the one behind a write to its tables." if emptied and shown.seen_ms is not None else ""
+    return [*lines, f"  A key's first read is {source}'s.{behind}"]
 
 
 def _query(name: str, share: float, mysql: Sequence[float], upwell: Sequence[float]) -> str:
     shown = (milliseconds(fmean(each)) if each else "-" for each in (mysql, upwell))
-    return "{:42} {:>5.0%} {:>9} {:>10}".format(name, share, *shown)
+    return "{:44} {:>5.0%} {:>9} {:>9}".format(name, share, *shown)
 
 
 def mysql_command(serving: Serving) -> str:
@@ -187,8 +187,8 @@ def outline(lines: Sequence[str]) -> list[str]:
     """The lines without what another run, another machine or another choice of queries prints."""
     found = []
     for line in lines:
-        if line.startswith("  *"):
-            continue
+        if line.startswith("  A key's first read"):
+            line = line.partition(" *")[0]
         line = re.sub(r"^  (?!\d+ others).*?((?: +[\d.,%-]+){3,})$", r"  ...\1", line)
         line = re.sub(r"^  \S+(?= -h )", "  mysql", line)
         line = re.sub(r"^  /\S+$", "  ...", line)

@@ -50,7 +50,7 @@ def test_what_a_page_costs_comes_first() -> None:
 
 def test_then_the_queries_by_their_share_of_mysqls_time_and_the_rest_in_one_line() -> None:
     lines = screen.screen(SHOWN, SERVING)
-    first = next(place for place, line in enumerate(lines) if line.startswith("Queries by their share"))
+    first = next(place for place, line in enumerate(lines) if line.startswith("Queries by share"))
     whole = sum(20.0 - place for place in range(17))
     for place, line in enumerate(lines[first + 1 : first + 7]):
         assert line.split()[-4:] == [f"{(20 - place) / whole:.0%}", milliseconds(20.0 - place), "0.50", "100%"]
@@ -65,14 +65,14 @@ def test_a_query_that_writes_empty_says_so() -> None:
     lines = screen.screen(shown, SERVING)
     (marked,) = (line for line in lines if " * " in line and "%" in line)
     assert CATALOGUE[emptied[1].id].title[:30] in marked
-    assert "  * A write to its tables, a vote say, empties it: MySQL answers the next read." in lines
+    assert "  A key's first read is MySQL's. * So is the one behind a write to its tables." in lines
     for other in (replace(shown, modes=dict.fromkeys(modes, "maintained")), replace(SHOWN, modes=modes)):
         assert not [line for line in screen.screen(other, SERVING) if "*" in line]
 
 
 def test_it_says_what_was_compared_and_where_everything_is() -> None:
     text = "\n".join(screen.screen(SHOWN, SERVING))
-    assert "618 answers compared: equal" in text
+    assert "618 answers of both ports compared: equal" in text
     assert "  mysql -h 127.0.0.1 -P 3307 -u root db\n" in text
     assert "root without a password" in text and "/tmp/upwell-run-x/upwell.log" in text
     unpacked = "\n".join(screen.screen(SHOWN, replace(SERVING, client="/tmp/upwell-run-x/mysql")))
@@ -87,7 +87,7 @@ def test_the_demo_names_nothing_that_has_ended() -> None:
 
 def test_answers_that_differ_and_reads_that_are_no_hits_are_not_hidden() -> None:
     text = "\n".join(screen.screen(replace(SHOWN, different=2, seen_by="passed"), SERVING))
-    assert "618 answers compared: 2 DIFFERENT" in text
+    assert "618 answers of both ports compared: 2 DIFFERENT" in text
     assert "a read (passed) at Upwell shows it" in text
 
 
