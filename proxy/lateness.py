@@ -26,6 +26,8 @@ LATE = 0.05  # seconds from which on a log line says what ran
 FROZEN = 1.0  # seconds from which on what is held may be too old: the process may not have run
 LINES_APART = 10.0  # seconds between two such lines
 BOUNDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0)
+NO_PROCESSOR = "waiting for a processor"
+NOT_SEEN = "steps that were too short to be seen"
 DEEPEST = 6  # calls that are named, the innermost last
 
 
@@ -84,7 +86,7 @@ class Lateness:
         doing, self._seen = self._seen, ""
         if late < LATE:
             return
-        self.doing = doing or "nothing that was seen"
+        self.doing = doing or (NO_PROCESSOR if used < late / 2 else NOT_SEEN)
         self.times += 1
         self._untold += 1
         at = time.monotonic()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import json
+import re
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -18,6 +19,8 @@ from upwell.client import Client
 from upwell.v1 import upwell_pb2 as pb
 
 Decorated = TypeVar("Decorated", bound=Callable[..., Any] | click.Command)
+SELECT = re.compile(r"[\s(]*(?:SELECT|WITH)\s", re.IGNORECASE)  # how a query begins, and no name of a cache
+SOME = 3  # caches that are named where a line is about several
 WIDTH_OF_FILES = 200  # of tables that go to a file or a pipe
 
 
@@ -144,11 +147,19 @@ def list_caches(as_json: bool, connection: dict[str, Any]) -> None:
         print_json(caches)
     else:
         print_table(COLUMNS, [[_one_line(made[name]) for name in COLUMNS] for made in caches])
-        for made in caches:
-            if made["why"]:
-                click.echo(f"{made['name']}: {_one_line(made['why'])}")
-            if made["passed_reason"]:
-                click.echo(f"{made['name']}: most of its passed reads: {_one_line(made['passed_reason'])}")
+        for field, what in (("why", ""), ("passed_reason", "most of the passed reads: ")):
+            by_reason: dict[object, list[str]] = {}
+            for made in caches:
+                if made[field]:
+                    by_reason.setdefault(_one_line(made[field]), []).append(str(made["name"]))
+            for reason, names in by_reason.items():
+                click.echo(f"{_some(names)}: {what}{reason}")
+
+
+def _some(names: Sequence[str]) -> str:
+    """Names of caches; how many more there are than SOME."""
+    more = len(names) - SOME
+    return ", ".join(names[:SOME]) + (f" and {more} more" if more > 0 else "")
 
 
 def _one_line(cell: object) -> object:
@@ -156,16 +167,20 @@ def _one_line(cell: object) -> object:
 
 
 @cache.command()
-@click.argument("name", default="")
-@click.option("--sql", default="", help="a SELECT that is not cached yet, instead of NAME")
-@click.option("--database", default="", help="the default database of that query")
+@click.argument("name", default="", metavar="NAME|SQL")
+@click.option("--sql", default="", help="the SELECT, where it does not begin with SELECT or WITH")
+@click.option("--database", default="", help="the default database of the SELECT")
 @click.option("--dot", is_flag=True, help="the plan as a Graphviz graph")
 @json_option
 @connection_options
 def explain(name: str, sql: str, database: str, dot: bool, as_json: bool, connection: dict[str, Any]) -> None:
-    """Show the plan of the cache NAME, or of a SELECT as it would be cached."""
+    """Show the plan of the cache NAME, or of a SELECT as it would be cached; `-` reads that from standard input."""
     if bool(name) == bool(sql):
-        raise click.UsageError("either NAME or --sql is accepted")
+        raise click.UsageError("the name of a cache, or a SELECT, is accepted")
+    if name == "-":
+        name, sql = "", sys.stdin.read()
+    elif SELECT.match(name):
+        name, sql = "", name
     with Client(**connection) as client:
         plan = client.explain(name, sql=sql, database=database)
     if as_json:

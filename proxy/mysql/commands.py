@@ -27,6 +27,7 @@ from planner.fingerprint import unquote
 from planner.scan import Token, is_keyword, place, scan
 from sqltypes.errors import ParseError
 
+NO_NAMES = ("FROM", "IF", "EXISTS", "NOT", "SELECT", "WITH")  # of caches, but between backquotes
 LONGEST_PATTERN = 1000  # letters: each `%` of it is an expression of its own
 
 
@@ -191,11 +192,11 @@ class _Words:
         return None
 
     def name(self) -> str:
-        """A name, plain or between backquotes; "" where none comes."""
+        """A name, plain or between backquotes; "" where none comes. What may stand behind it is none."""
         quoted = self.next("quoted")
         if quoted is not None:
             return quoted.text[1:-1].replace("``", "`")
-        if self._at < len(self._tokens) and not is_keyword(self._tokens[self._at], "FROM", "IF", "EXISTS", "NOT"):
+        if self._at < len(self._tokens) and not is_keyword(self._tokens[self._at], *NO_NAMES):
             plain = self.next("word")
             return plain.text if plain is not None else ""
         return ""

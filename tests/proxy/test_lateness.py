@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 
-from proxy.lateness import BOUNDS, LATE, Lateness
+from proxy.lateness import BOUNDS, LATE, NO_PROCESSOR, NOT_SEEN, Lateness
 
 
 def hold_up(seconds: float) -> None:
@@ -34,6 +34,17 @@ def test_a_long_step_is_counted_and_named() -> None:
     bounds, counts = zip(*lateness.buckets(), strict=True)
     assert bounds == (*BOUNDS, float("inf"))
     assert list(counts) == sorted(counts) and counts[-1] > counts[BOUNDS.index(LATE)]
+
+
+def test_what_was_not_seen_is_a_machine_without_a_processor_or_short_steps() -> None:
+    async def scenario() -> list[str]:
+        lateness, found = Lateness(), []
+        for used in (0.0, 0.09):
+            lateness.note(0.1, used)
+            found.append(lateness.doing)
+        return found
+
+    assert asyncio.run(scenario()) == [NO_PROCESSOR, NOT_SEEN]
 
 
 def test_each_lateness_is_in_its_bucket() -> None:

@@ -39,19 +39,23 @@ def test_caches_are_made_listed_explained_and_dropped(proxy: Background, capsys:
     made = Ran(capsys, "cache", "create", SQL, "--name", "one", "--database", "lobsters")
     assert (made.status, made.out, made.err) == (0, "one: maintain, ready\n", "")
     listed = Ran(capsys, "cache", "ls")
-    assert [line.split()[0] for line in listed.out.splitlines()] == ["name", "story", "one", "story:", "one:"]
-    assert listed.out.splitlines()[-1] == "one: most of its passed reads: a list of 'bob'"
+    assert [line.split()[0] for line in listed.out.splitlines()] == ["name", "story", "one", "story,"]
+    assert listed.out.splitlines()[-1] == "story, one: most of the passed reads: a list of 'bob'"
     as_json = json.loads(Ran(capsys, "cache", "ls", "--json").out)
     assert [(cache["name"], cache["mode"], cache["state"]) for cache in as_json] == [
         ("story", "maintain", "ready"),
         ("one", "maintain", "ready"),
     ]
     assert Ran(capsys, "cache", "explain", "one").out == "plan of one\n"
-    assert Ran(capsys, "cache", "explain", "--sql", SQL, "--dot").out == "digraph {}\n"
+    for query in (["--sql", SQL], [SQL], [f"\n({SQL})"]):
+        assert Ran(capsys, "cache", "explain", *query, "--dot").out == "digraph {}\n"
     assert json.loads(Ran(capsys, "cache", "explain", "one", "--json").out)["text"] == "plan of one"
     assert json.loads(Ran(capsys, "cache", "create", SQL, "--name", "two", "--json").out)["query"] == SQL
     dropped = Ran(capsys, "cache", "drop", "one")
     assert (dropped.status, dropped.out) == (0, "")
+    for name in ("two", "three", "four"):
+        assert Ran(capsys, "cache", "create", SQL, "--name", name).status == 0
+    assert Ran(capsys, "cache", "ls").out.splitlines()[-1].startswith("story, two, three and 1 more: most of the")
 
 
 def test_bench_reports_what_it_saw(proxy: Background, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
@@ -77,7 +81,7 @@ def test_bench_reports_what_it_saw(proxy: Background, capsys: pytest.CaptureFixt
         (["cache", "ls", "--grpc", "nowhere"], 2, "upwell cache ls: Invalid value for --grpc: 'nowhere': HOST:PORT"),
         (["cache", "ls", "--token-file", "/nowhere"], 2, "upwell cache ls: Invalid value for --token-file: '/nowhere'"),
         (["cache", "ls", "--timeout", "0"], 2, "upwell cache ls: Invalid value for '--timeout'"),
-        (["cache", "explain"], 2, "upwell cache explain: either NAME or --sql is accepted"),
+        (["cache", "explain"], 2, "upwell cache explain: the name of a cache, or a SELECT, is accepted"),
         (["bench", "story"], 2, "upwell bench: no keys: --key, --keys-file or --sample"),
         (["bench", "stroy", "--key", "1"], 2, "upwell: no cache 'stroy'"),
         (["bench", "story", "--key", "1", "--callers", "0"], 2, "upwell bench: Invalid value for '--callers'"),

@@ -104,6 +104,8 @@ def test_no_statement_of_mysql_is_taken_for_one(text: str) -> None:
         ("CREATE CACHE story", "FROM is expected at the end"),
         ("CREATE CACHE story FROM ;", "a SELECT is expected at the end"),
         ("CREATE CACHE a b FROM SELECT 1", "FROM is expected at line 1, column 16, near 'b FROM SELECT 1'"),
+        ("CREATE CACHE SELECT 1", "FROM is expected at line 1, column 14, near 'SELECT 1'"),
+        ("CREATE CACHE story WITH c AS (SELECT 1)", "FROM is expected at line 1, column 20, near 'WITH c AS"),
         ("CREATE CACHE AS SELECT 1", "FROM is expected at line 1, column 17, near 'SELECT 1'"),
         ("CREATE CACHE IF EXISTS a FROM SELECT 1", "FROM is expected at line 1, column 14"),
         ("DROP CACHE", "the name of a cache is expected at the end; accepted is: DROP CACHE [IF EXISTS] name"),
@@ -120,7 +122,7 @@ def test_no_statement_of_mysql_is_taken_for_one(text: str) -> None:
         ("EXPLAIN CREATE CACHES FROM SELECT 1", "CACHE is expected at line 1, column 16"),
         ("SHOW PROXIED QUERIES LIMIT all", "a whole number is expected at line 1, column 28"),
         ("SHOW PROXIED QUERIES LIMIT 1.5", "a whole number is expected at line 1, column 28"),
-        ("EXPLAIN CREATE CACHE SELECT 1", "FROM is expected at line 1, column 29, near '1'; accepted is: EXPLAIN"),
+        ("EXPLAIN CREATE CACHE SELECT 1", "FROM is expected at line 1, column 22, near 'SELECT 1'; accepted is: EXPLAIN"),
         ("CREATE CACHE FROM SELECT 'a", "cannot read the text"),
     ],
 )  # fmt: skip
