@@ -122,7 +122,7 @@ def test_no_statement_of_mysql_is_taken_for_one(text: str) -> None:
         ("EXPLAIN CREATE CACHES FROM SELECT 1", "CACHE is expected at line 1, column 16"),
         ("SHOW PROXIED QUERIES LIMIT all", "a whole number is expected at line 1, column 28"),
         ("SHOW PROXIED QUERIES LIMIT 1.5", "a whole number is expected at line 1, column 28"),
-        ("EXPLAIN CREATE CACHE SELECT 1", "FROM is expected at line 1, column 22, near 'SELECT 1'; accepted is: EXPLAIN"),
+        ("EXPLAIN CREATE CACHE SELECT 1", "FROM is expected at line 1, column 22, near 'SELECT 1'; accepted is: EXP"),
         ("CREATE CACHE FROM SELECT 'a", "cannot read the text"),
     ],
 )  # fmt: skip
