@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
 from time import monotonic
 
-from integration.grpc_app import Proxy, proxy_beside, run
+import pytest
+
+from external_upquery.schema_source import Name, SchemaSource
+from integration.grpc_app import Proxy, held_back, proxy_beside, run
 from integration.mysql_server import Server
 from proxy.api import Origin
 from proxy.auto_cache import AutoCache
 from proxy.mysql.commands import Done, ResultTable, recognise
 from proxy.mysql.run_command import run as run_command
+from sqltypes.schema import SchemaSnapshot
 from tests.support.waiting import until
 
 STORIES = (
@@ -331,5 +335,53 @@ def test_statements_that_change_tables_are_counted_whether_the_tables_are_cached
             now = proxy.app.stream.writes
             counted = {name: total - before.get(name, 0) for name, total in now.items()}
             assert (counted[f"{database}.stories"], counted[f"{database}.other"]) == (1, 3)
+
+    run(scenario)
+
+
+def reflected(patch: pytest.MonkeyPatch) -> list[set[Name]]:
+    """What MySQL is asked for of its schema, from now on."""
+    asked: list[set[Name]] = []
+    snapshot = SchemaSource.snapshot
+
+    async def counted(self: SchemaSource, names: Iterable[Name]) -> SchemaSnapshot:
+        asked.append(set(names))
+        return await snapshot(self, names)
+
+    patch.setattr(SchemaSource, "snapshot", counted)
+    return asked
+
+
+def test_mysql_is_asked_once_for_a_table_however_many_caches_are_made_of_it(
+    mysql: Server, database: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Until a DDL statement comes. What somebody names is planned as MySQL is now, whatever the stream has told."""
+
+    async def scenario() -> None:
+        async with watching(mysql, database, tmp_path) as (proxy, auto):
+            await proxy.write(*STORIES)
+            await proxy.caught_up()
+            asked = reflected(monkeypatch)
+            table = (database, "stories")
+            for added in ("id", "title", "author"):
+                for order in ("id", "author"):
+                    for number in range(25):
+                        sql = f"SELECT {added} FROM stories WHERE author = {number} ORDER BY {order} LIMIT 3"
+                        await proxy.client.query(sql, database=database)
+            await auto.look()
+            made = await names(proxy)
+            assert len(made) > 3 and asked == [set(), {table}]
+            await proxy.write("ALTER TABLE stories ADD COLUMN more INT DEFAULT 7")
+            await proxy.caught_up()
+            await proxy.app.catalog.settled()
+            assert asked == [set(), {table}, set(), {table}], "once for all caches that are planned again"
+            with held_back(proxy):
+                await proxy.write("ALTER TABLE stories ADD COLUMN latest INT DEFAULT 8")
+                told = await proxy.client.create_cache("SELECT latest FROM stories WHERE id = ?", database=database)
+                assert told.state == "ready" and asked[4:] == [set(), {table}]
+            await proxy.caught_up()
+            for expected in ("miss", "hit"):
+                answer = await proxy.client.cache(told.name).get(1)
+                assert (answer, answer.served) == ([(8,)], expected)
 
     run(scenario)

@@ -280,6 +280,7 @@ def test_rows_of_before_the_table_was_reflected(
     async def scenario() -> None:
         async with proxy_beside(mysql, "shop", tmp_path) as proxy:
             judge = Judge(proxy)
+            await until(lambda: proxy.binlog._reader is not None)
             with held_back(proxy):
                 before = (inserted(number) for number in range(9))
                 await asyncio.to_thread(mysql.execute, "USE shop", *before, swapped("a", "b"))

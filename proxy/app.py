@@ -180,7 +180,9 @@ async def _running(config: Config, formats: Mapping[str, WireFormat]) -> AsyncIt
     pump.find_shards = source.find_shards
     matcher = QueryMatcher(default=upstream.database, bare_names=source.bare_names)
     state, doubts = kept_of(config, source)
-    catalog = Catalog(engine, pump, executor, source.schema, stream, matcher, doubts, limits_of(config))
+    catalog = Catalog(
+        engine, pump, executor, source.schema, stream, matcher, doubts, limits_of(config), kept=source.kept_schema
+    )
     catalog.unnamed = upstream.database if source.bare_names is not None else ""
     catalog.clockless = "" if source.session_trackers else CLOCKLESS
     checks = config.check_sample, config.verify_new_caches

@@ -34,6 +34,7 @@ from proxy.described import described
 from proxy.doubts import CLOSED, Doubt, Doubts, next_level
 from proxy.encoding import Encoding, carried
 from proxy.gone import Gone
+from proxy.kept_schema import KeptSchema
 from proxy.keys import KeyBinder
 from proxy.leaving import Leaving
 from proxy.named_cache import NamedCache, names_of
@@ -98,12 +99,16 @@ class Catalog:
         matcher: QueryMatcher,
         doubts: Doubts,
         limits: CacheLimits | None = None,
+        *,
+        kept: KeptSchema | None = None,
     ) -> None:
+        """`kept`: what the schema was a moment ago, where the stream tells of each change of it."""
         self.caches: dict[str, NamedCache] = {}
         self._engine = engine
         self._pump = pump
         self._executor = executor
         self._schema = schema
+        self._kept = kept
         self._stream = stream
         self._matcher = matcher
         self._wanted: dict[str, tuple[Table, frozenset[str]]] = {}
@@ -126,35 +131,35 @@ class Catalog:
 
     # -- planning ----------------------------------------------------------------------------------------------------
 
-    async def plan(self, sql: str, database: str) -> Planned:
-        """Plans a SELECT against the source as it is now. Raises ParseError, UnknownName, UnsupportedQuery,
-        SourceError, SourceDown.
+    async def plan(self, sql: str, database: str, schema: Schema | None = None) -> Planned:
+        """Plans a SELECT against the source as it is now, or as this schema knows it. Raises ParseError, UnknownName,
+        UnsupportedQuery, SourceError, SourceDown.
 
         A DDL statement whose event comes while the plan is made may or may not be in what was reflected, and no cache
         is there yet that the event could tell: the plan is made again. An event that comes later finds the cache.
         """
         while True:
             before = self._schema_changes
-            planned = await self._plan_once(sql, database)
+            planned = await self._plan_once(sql, database, schema or self._schema)
             await self._leaving.gone()  # nothing is installed beside caches of tables as they were
             if before == self._schema_changes:
                 return planned
 
-    async def _plan_once(self, sql: str, database: str) -> Planned:
+    async def _plan_once(self, sql: str, database: str, schema: Schema) -> Planned:
         names: set[tuple[str, str]] = set()
         try:
-            return await self._plan_with(names, sql, database)
+            return await self._plan_with(names, sql, database, schema)
         except UpwellError as error:
             error.relations = frozenset(names)
             raise
 
-    async def _plan_with(self, names: set[tuple[str, str]], sql: str, database: str) -> Planned:
+    async def _plan_with(self, names: set[tuple[str, str]], sql: str, database: str, schema: Schema) -> Planned:
         """`names`: of relations, to which those are added that the query rests on."""
         if len(sql) > LONGEST_PLANNED or not tokens_at_most(sql, MOST_PLANNED):
             longest = f"{MOST_PLANNED} words or {LONGEST_PLANNED} letters"
             raise UnsupportedQuery("too_long", f"a query of more than {longest} cannot be cached")
         for _ in range(PLANNING_ROUNDS):
-            snapshot = await self._schema.snapshot(names)
+            snapshot = await schema.snapshot(names)
             check_views(sql, snapshot)
             try:
                 thought = await self.planning.plan(sql, database, snapshot)
@@ -195,7 +200,7 @@ class Catalog:
         if self.clockless and with_parameters(sql) != sql:
             return Judgement(False, self.clockless, schema)
         try:
-            planned = await self.plan(sql, database or self.unnamed)
+            planned = await self.plan(sql, database or self.unnamed, self._kept)
         except NO_SOURCE:
             raise
         except UnsupportedQuery as error:
@@ -233,7 +238,7 @@ class Catalog:
         changed. Raises as `plan`, and CacheExists, Overloaded, ConfigError."""
         async with self._changing:
             await self._planned_again(self.caches.get(name))
-            planned = await self.plan(sql, database)
+            planned = await self.plan(sql, database, self._kept if made_by.origin is Origin.AUTOMATIC else None)
             schema = self._schema_changes
             cache = self._cached(planned.plan.sql, database, name)
             if cache is not None:
@@ -344,7 +349,7 @@ class Catalog:
         that share its arrangements are checked anew."""
         plan, reader = cache.plan, cache.reader
         assert plan is not None and reader is not None and self.auditor is not None
-        self._schema_changes += 1  # a plan that is being made may be of this query, and trust it
+        self._outdate()  # a plan that is being made may be of this query, and trust it
         before = self.doubts.about(plan.sql, cache.database)
         every_need = cache.needs_doubted or (before is not None and before.every_need)
         doubt = Doubt(
@@ -424,7 +429,7 @@ class Catalog:
         """A DDL statement was processed on these tables (`schema.*`: of a schema; None: on any). Their caches pass
         through until they are planned again: they are closed now, all in one step that is short, and taken out a few at
         a time."""
-        self._schema_changes += 1
+        self._outdate()
         changed = None if tables is None else frozenset(name.lower() for name in tables)
         self._changes.add(changed)
         for cache in self.caches.values():
@@ -442,6 +447,12 @@ class Catalog:
         if self._again:
             self._schedule()
 
+    def _outdate(self) -> None:
+        """A plan that is being made is made again, of what the source's schema is now."""
+        self._schema_changes += 1
+        if self._kept is not None:
+            self._kept.forget()
+
     def _taken_out(self, cache: NamedCache) -> None:
         self._matcher.remove(cache.name)
         if self.auditor is not None:
@@ -450,6 +461,7 @@ class Catalog:
     def check_anew(self) -> None:
         """The server was started anew, and may have been written to meanwhile without a binlog: what is held stays, and
         the next answers of each cache are compared."""
+        self._outdate()
         if self.auditor is not None:
             for cache in self.caches.values():
                 if cache.reader is not None:
@@ -486,7 +498,7 @@ class Catalog:
         """Installs the cache, or says why there is none. False: the source does not answer."""
         name, before = cache.name, self._changes.count
         try:
-            planned = await self.plan(cache.sql, cache.database)
+            planned = await self.plan(cache.sql, cache.database, self._kept)
             if name in self._again or cache.dropped:
                 return True
             self._install(cache, planned)

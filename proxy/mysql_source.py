@@ -15,6 +15,7 @@ from external_upquery.schema_source import Name, SchemaSource
 from external_upquery.upstream import Upstream
 from gtid_tracker.gtid import GtidSet
 from proxy import prepared_watch, reset_watch
+from proxy.kept_schema import KeptSchema
 from proxy.prepared_watch import PreparedWatch
 from proxy.reset_watch import ResetWatch
 from sqltypes.errors import ConfigError, SourceDown, SourceError
@@ -64,6 +65,7 @@ class MysqlSource:
         self.upqueries = Executor(upstream, connections=connections)
         self.other_session = OtherSession(upstream)
         self.schema = SchemaBehind(SchemaSource(upstream), self.stream, self.upqueries)
+        self.kept_schema = KeptSchema(self.schema)
         self.prepared = PreparedWatch(lambda: prepared_watch.ask(self.upqueries), self.stream)
         self.resets = ResetWatch(lambda: reset_watch.ask(self.upqueries), self.stream)
 

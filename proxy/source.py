@@ -21,6 +21,7 @@ from external_upquery.upstream import Upstream
 from gtid_tracker.bracket import History
 from gtid_tracker.gtid import GtidSet
 from planner.bare_names import BareNames
+from proxy.kept_schema import KeptSchema
 from sqltypes.errors import UpwellError
 from sqltypes.expression import Row
 from sqltypes.schema import ResultColumn, SchemaSnapshot
@@ -148,6 +149,11 @@ class Source(Protocol):
 
     @property
     def session_trackers(self) -> bool: ...
+
+    @property
+    def kept_schema(self) -> KeptSchema | None:
+        """None of a source whose stream does not tell of all changes of tables that nobody has wanted."""
+        ...
 
     @property
     def other_session(self) -> OtherSession | None:

@@ -35,6 +35,7 @@ class VitessSource:
     """Lives on one event loop: make it there."""
 
     session_trackers = False
+    kept_schema = None  # how a table is routed is watched for those that are wanted
     other_session = None  # vtgate lets few variables be set, and asks the tablets about them in a transaction
 
     def __init__(self, upstream: Upstream, connections: int) -> None:

@@ -41,7 +41,7 @@ def test_a_plan_made_across_ddl_is_made_again_until_none_comes(changes: int, mon
     made, _ = catalog()
     plans: list[Planned] = []
 
-    async def plan_once(sql: str, database: str) -> Planned:
+    async def plan_once(sql: str, database: str, schema: object) -> Planned:
         await asyncio.sleep(0)
         if len(plans) < changes:
             made.schema_changed(frozenset({"d.t"}))
@@ -144,7 +144,7 @@ def test_nothing_is_installed_beside_what_leaves(monkeypatch: pytest.MonkeyPatch
         made, rig, wanted = filled(20)
         made._schedule = lambda: None  # type: ignore[method-assign]
 
-        async def plan_once(sql: str, database: str) -> Planned:
+        async def plan_once(sql: str, database: str, schema: object) -> Planned:
             return planned_of(sql)
 
         monkeypatch.setattr(made, "_plan_once", plan_once)
@@ -232,7 +232,7 @@ def on_a_slow_disk(monkeypatch: pytest.MonkeyPatch) -> tuple[Catalog, SlowDisk, 
     disk, plans = SlowDisk(), list[str]()
     made.definitions = disk
 
-    async def plan_once(sql: str, database: str) -> Planned:
+    async def plan_once(sql: str, database: str, schema: object) -> Planned:
         plans.append(sql)
         return planned_of(sql)
 
@@ -292,7 +292,7 @@ def test_where_it_cannot_be_planned_again_its_definition_is_removed(monkeypatch:
         await begun(disk)
         made.schema_changed(frozenset({"test.w"}))
 
-        async def gone(sql: str, database: str) -> Planned:
+        async def gone(sql: str, database: str, schema: object) -> Planned:
             raise UnknownName("no such table")
 
         monkeypatch.setattr(made, "_plan_once", gone)
@@ -348,10 +348,10 @@ def test_a_table_that_changes_before_the_definition_is_written_has_the_cache_pla
         disk.written.set()
         plan_once = made._plan_once
 
-        async def once(sql: str, database: str) -> Planned:
+        async def once(sql: str, database: str, schema: Any) -> Planned:
             if not plans:
                 asyncio.get_running_loop().call_soon(made.schema_changed, frozenset({"test.w"}))
-            return await plan_once(sql, database)
+            return await plan_once(sql, database, schema)
 
         monkeypatch.setattr(made, "_plan_once", once)
         cache, _ = await made.create("new", NEW, "test")
@@ -371,7 +371,7 @@ def test_what_cannot_be_planned_now_is_planned_after_a_pause_and_keeps_no_others
         del made._schedule
         troubles = {NEW: [trouble, trouble]}
 
-        async def plan_once(sql: str, database: str) -> Planned:
+        async def plan_once(sql: str, database: str, schema: object) -> Planned:
             for error in troubles.get(sql, [])[:1]:
                 troubles[sql].pop()
                 raise error
@@ -404,7 +404,7 @@ def test_what_no_cache_can_be_of_is_planned_again_when_its_tables_change_only(mo
         made._again = PlannedAgain(lambda: now[0])
         del made._schedule
 
-        async def gone(sql: str, database: str) -> Planned:
+        async def gone(sql: str, database: str, schema: object) -> Planned:
             raise UnknownName("no such table")
 
         monkeypatch.setattr(made, "_plan_once", gone)
@@ -426,7 +426,7 @@ def refusing(
     del made._schedule
     tried: list[str] = []
 
-    async def plan_with(names: set[tuple[str, str]], sql: str, database: str) -> Planned:
+    async def plan_with(names: set[tuple[str, str]], sql: str, database: str, schema: object) -> Planned:
         tried.append(sql)
         names.add(("shop", "gone"))
         looked(made, len(tried))
@@ -484,7 +484,7 @@ def test_what_cannot_be_planned_because_its_tables_are_changing_is_planned_again
         del made._schedule
         tried = []
 
-        async def plan_once(sql: str, database: str) -> Planned:
+        async def plan_once(sql: str, database: str, schema: object) -> Planned:
             tried.append(sql)
             await asyncio.sleep(0)
             if len(tried) == 1:
