@@ -65,6 +65,7 @@ class Graph:
     1. `by_table[t]` are exactly the arrangements whose `tables` contain t.
     2. An arrangement is in the graph iff a reader uses it.
     3. `_columns[t]` counts what the arrangements in the graph read of t.
+    4. They read it by definitions of the same columns.
     """
 
     def __init__(self, memory: Memory) -> None:
@@ -129,6 +130,11 @@ class Graph:
             if counted.wanted is None:
                 del self._columns[read.qualified]
 
+    def table(self, name: str) -> Table | None:
+        """The definition of the table `schema.name` that arrangements read; None: none reads it."""
+        counted = self._columns.get(name)
+        return counted.wanted[0] if counted is not None and counted.wanted is not None else None
+
     def wanted(self) -> Wanted:
         """What the change stream must deliver: for each table the columns that some arrangement reads."""
         return {name: counted.wanted for name, counted in self._columns.items() if counted.wanted is not None}
@@ -143,6 +149,8 @@ class Graph:
             for base, columns in wanted_columns(plan):
                 read.setdefault(base.qualified, set()).update(columns)
         assert read == {name: set(columns) for name, (_, columns) in self.wanted().items()}
+        for counted in self._columns.values():
+            assert len({table.columns for table, _ in counted.tables.values()}) == 1
         used = 0
         for node in self:
             node.check_invariants()

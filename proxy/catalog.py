@@ -136,14 +136,26 @@ class Catalog:
         UnsupportedQuery, SourceError, SourceDown.
 
         A DDL statement whose event comes while the plan is made may or may not be in what was reflected, and no cache
-        is there yet that the event could tell: the plan is made again. An event that comes later finds the cache.
+        is there yet that the event could tell: the plan is made again. An event that comes later finds the cache. One
+        that is found before its event comes is told to the caches as if that had come.
         """
         while True:
             before = self._schema_changes
             planned = await self._plan_once(sql, database, schema or self._schema)
             await self._leaving.gone()  # nothing is installed beside caches of tables as they were
             if before == self._schema_changes:
-                return planned
+                outdated = self._outdated(planned.plan)
+                if not outdated:
+                    return planned
+                self.schema_changed(outdated)
+
+    def _outdated(self, plan: QueryPlan) -> frozenset[str]:
+        """The tables of which there are caches by another definition than the plan's: a DDL statement is executed, and
+        its event has not come. Nothing is installed beside those: the stream delivers rows by one definition."""
+        known = {table: self._engine.graph.table(table.qualified) for table in plan.tables}
+        return frozenset(
+            table.qualified for table, its in known.items() if its is not None and its.columns != table.columns
+        )
 
     async def _plan_once(self, sql: str, database: str, schema: Schema) -> Planned:
         names: set[tuple[str, str]] = set()
@@ -278,8 +290,9 @@ class Catalog:
                 self._remove(cache)  # its asker's name for it counts
             self.caches[new.name] = new
             self._install(new, planned)
-        except UpwellError:
+        except Exception:
             self.caches.pop(new.name, None)
+            self._uninstall(new)
             if kept:
                 await asyncio.to_thread(self.definitions.remove, new.name)
             raise

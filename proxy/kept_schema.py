@@ -18,7 +18,7 @@ from sqltypes.schema import SchemaSnapshot
 if TYPE_CHECKING:
     from proxy.source import Schema
 
-LONGEST = 30.0  # seconds: how many rows a table has is told of by nobody
+LONGEST = 10.0  # seconds: how many rows a table has is told of by nobody
 
 Name = tuple[str, str]  # (schema, name)
 

@@ -10,7 +10,6 @@ import random
 from collections import Counter
 from collections.abc import Callable, Sequence
 from time import monotonic
-from typing import TYPE_CHECKING
 
 import structlog
 
@@ -22,9 +21,6 @@ from proxy.comparison import Comparer, Comparison, Outcome, marks_of
 from proxy.given_hit import GivenHit
 from proxy.suspicions import PATIENCE, Submit
 from sqltypes.errors import UpwellError
-
-if TYPE_CHECKING:
-    pass
 
 __all__ = ["PATIENCE", "Sampler"]
 

@@ -19,7 +19,7 @@ from upwell.client import Client
 from upwell.v1 import upwell_pb2 as pb
 
 Decorated = TypeVar("Decorated", bound=Callable[..., Any] | click.Command)
-SELECT = re.compile(r"[\s(]*(?:SELECT|WITH)\s", re.IGNORECASE)  # how a query begins, and no name of a cache
+SELECT = re.compile(r"[\s(]*(?:SELECT|WITH)[\s(*`'\"@]", re.IGNORECASE)  # how a query begins, and no name of a cache
 SOME = 3  # caches that are named where a line is about several
 WIDTH_OF_FILES = 200  # of tables that go to a file or a pipe
 

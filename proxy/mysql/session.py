@@ -15,6 +15,7 @@ the quick path as what they do for it (`Handler`, `Quick`).
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine
+from contextlib import suppress
 
 import structlog
 
@@ -61,6 +62,7 @@ from proxy.mysql.shared import Looked, Shared
 from proxy.mysql.texts import Steer
 from proxy.mysql.trackers import begin
 from proxy.mysql.upstream import Upstream
+from sqltypes.errors import UpwellError
 
 log = structlog.get_logger("upwell.mysql")
 
@@ -300,7 +302,8 @@ class Session:
             self.relay.look_last(self._quit_behind(last, data))
 
     async def _quit_behind(self, last: Coroutine[None, None, None], data: bytes) -> None:
-        await last
+        with suppress(UpwellError):  # what the session leaves is not known then: `ending` counts that
+            await last
         self.relay.send_unanswered(data)
         self.relay.close()
 

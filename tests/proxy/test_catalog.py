@@ -45,7 +45,7 @@ def test_a_plan_made_across_ddl_is_made_again_until_none_comes(changes: int, mon
         await asyncio.sleep(0)
         if len(plans) < changes:
             made.schema_changed(frozenset({"d.t"}))
-        plans.append(cast(Planned, object()))
+        plans.append(cast(Planned, SimpleNamespace(plan=SimpleNamespace(tables=()))))
         return plans[-1]
 
     monkeypatch.setattr(made, "_plan_once", plan_once)

@@ -47,7 +47,7 @@ def test_caches_are_made_listed_explained_and_dropped(proxy: Background, capsys:
         ("one", "maintain", "ready"),
     ]
     assert Ran(capsys, "cache", "explain", "one").out == "plan of one\n"
-    for query in (["--sql", SQL], [SQL], [f"\n({SQL})"]):
+    for query in (["--sql", SQL], [SQL], [f"\n({SQL})"], ["select*FROM t"]):
         assert Ran(capsys, "cache", "explain", *query, "--dot").out == "digraph {}\n"
     assert json.loads(Ran(capsys, "cache", "explain", "one", "--json").out)["text"] == "plan of one"
     assert json.loads(Ran(capsys, "cache", "create", SQL, "--name", "two", "--json").out)["query"] == SQL
