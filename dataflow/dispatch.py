@@ -7,7 +7,7 @@ row.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Container, Iterator, Sequence
 
 from dataflow.arrangement import NOWHERE, Arrangement, LinearArrangement, Locate
 from dataflow.entries import Entry
@@ -76,12 +76,20 @@ class TableNodes:
             except EvaluationError:
                 other.cannot_evaluate()
 
-    def located(self, pairs: Sequence[Pair]) -> Iterator[tuple[Arrangement, Collection[Key] | None]]:
-        """The arrangements, each with the keys of the images: None where they cannot be evaluated. Of arrangements that
-        find their keys themselves, none. They are those of the first step."""
+    def located(
+        self, pairs: Sequence[Pair], among: Container[Arrangement]
+    ) -> Iterator[tuple[Arrangement, Collection[Key] | None]]:
+        """The arrangements that are `among` these, each with the keys of the images: None where they cannot be
+        evaluated. Of arrangements that find their keys themselves, none. They are those of the first step."""
         images = [image for pair in pairs for image in pair if image is not None]
         columns: dict[int, Collection[Key]] = {}
-        direct, located, others = list(self._direct.values()), list(self._located.values()), list(self._others)
+        direct = [place for place in self._direct.values() if place[0] in among]
+        located = [
+            (locate, found)
+            for locate, places in self._located.values()
+            if (found := [place for place in places if place[0] in among])
+        ]
+        others = [other for other in self._others if other in among]
         for node, at, _ in direct:
             if at not in columns:
                 columns[at] = {image[at] for image in images}
@@ -92,7 +100,7 @@ class TableNodes:
                 keys = set(map(locate, images))
             except EvaluationError:
                 keys = None
-            for node, _, _ in list(places):
+            for node, _, _ in places:
                 yield node, keys
         for other in others:
             yield other, ()

@@ -65,7 +65,7 @@ class Graph:
     1. `by_table[t]` are exactly the arrangements whose `tables` contain t.
     2. An arrangement is in the graph iff a reader uses it.
     3. `_columns[t]` counts what the arrangements in the graph read of t.
-    4. They read it by definitions of the same columns.
+    4. They read it by one definition (`Table.is_defined_as`).
     """
 
     def __init__(self, memory: Memory) -> None:
@@ -150,7 +150,8 @@ class Graph:
                 read.setdefault(base.qualified, set()).update(columns)
         assert read == {name: set(columns) for name, (_, columns) in self.wanted().items()}
         for counted in self._columns.values():
-            assert len({table.columns for table, _ in counted.tables.values()}) == 1
+            first, *others = (table for table, _ in counted.tables.values())
+            assert all(map(first.is_defined_as, others))
         used = 0
         for node in self:
             node.check_invariants()

@@ -98,6 +98,8 @@ class LargeChange:
         self.rows = 0  # that the steps so far have looked at
         self.outdated = False  # columns are wanted by now that its rows lack
         self._by_table = by_table
+        # Those that come meanwhile hold nothing before it has taken effect, and may know its tables by other columns.
+        self._nodes = {node for change in event.changes for node in by_table.get(change.table, ())}
         self._memory = memory
         self._most, self._remembered = sizes.published, sizes.remembered
         self._drafts: dict[Arrangement, Drafts] = {}
@@ -121,7 +123,7 @@ class LargeChange:
                     yield
                     break
                 some = change.pairs[first : first + at_once]
-                for node, keys in nodes.located(some):
+                for node, keys in nodes.located(some, self._nodes):
                     yield from self._draft(node, change.table, some, keys)
                     yield
         self._ready = True

@@ -4,10 +4,14 @@ now, beside those that were made before it."""
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
+from dataflow.messages import StreamEvent
+from integration.conftest import OwnMySQL
 from integration.grpc_app import Proxy, held_back, proxy_beside, run
 from integration.mysql_server import Server
 from integration.test_automatic_caching import STORIES, watching
@@ -104,5 +108,107 @@ def test_an_automatic_cache_behind_one_that_was_named(mysql: Server, database: s
             assert await proxy.client.cache("latest").get(1) == [(8,)]
             states = {info.name: info.state for info in await proxy.app.router.list_caches()}
             assert states == {"latest": "ready", "auto1": "ready", "other": "ready"}
+
+    run(scenario)
+
+
+@contextmanager
+def one_event(proxy: Proxy) -> Iterator[asyncio.Event]:
+    """The stream brings one event and no more meanwhile; then that is set."""
+    binlog, came = proxy.binlog, asyncio.Event()
+    reader, sink = binlog._reader, binlog._sink
+    assert reader is not None and sink is not None
+    busy, give = reader.busy, sink
+
+    def take(event: StreamEvent) -> None:
+        came.set()
+        give(event)
+
+    reader.busy, binlog._sink = lambda: came.is_set() or busy(), take
+    try:
+        yield came
+    finally:
+        reader.busy, binlog._sink = busy, sink
+
+
+def test_one_by_which_other_rows_follow(own_mysql: OwnMySQL, tmp_path: Path) -> None:
+    """A foreign key whose deletes are in no binlog. Without it nothing would tell the first cache of them."""
+    mysql = own_mysql("--innodb-native-foreign-keys=ON")
+    mysql.execute("CREATE DATABASE d")
+    key = "CONSTRAINT f FOREIGN KEY (pid) REFERENCES p (id) ON DELETE CASCADE"
+
+    async def scenario() -> None:
+        async with proxy_beside(mysql, "d", tmp_path) as proxy:
+            await proxy.write(
+                "CREATE TABLE p (id INT PRIMARY KEY)",
+                f"CREATE TABLE c (id INT PRIMARY KEY, pid INT, t INT, {key})",
+                "INSERT INTO p VALUES (1), (2)",
+                "INSERT INTO c VALUES (1, 1, 7), (2, 2, 8)",
+            )
+            await proxy.caught_up()
+            await until(lambda: proxy.binlog._reader is not None)
+            await proxy.client.create_cache("SELECT t FROM c WHERE id = ?", name="first", database="d")
+            assert await proxy.client.cache("first").get(1) == [(7,)]
+            with one_event(proxy) as came:
+                with held_back(proxy):
+                    await proxy.write("DELETE FROM p WHERE id = 1", "ALTER TABLE c DROP FOREIGN KEY f")
+                    await proxy.client.create_cache("SELECT pid FROM c WHERE id = ?", name="second", database="d")
+                await came.wait()
+                assert await proxy.client.cache("first").get(1) == []
+
+    run(scenario)
+
+
+@pytest.mark.parametrize(
+    ("altered", "made"),
+    [
+        ("ADD COLUMN more VARCHAR(10) DEFAULT 'q'", "SELECT id FROM s WHERE more = ?"),
+        ("MODIFY k VARCHAR(20)", "SELECT n FROM s WHERE k = ?"),
+    ],
+)
+def test_a_large_transaction_of_before_it(
+    mysql: Server, database: str, tmp_path: Path, altered: str, made: str
+) -> None:
+    """It is being worked out as a cache of behind the statement is made, which knows its rows by other columns."""
+    numbers = (
+        "WITH RECURSIVE r AS (SELECT 1 i UNION ALL SELECT i + 1 FROM r WHERE i < 30000) SELECT i, i % 50, i % 7 FROM r"
+    )
+
+    async def scenario() -> None:
+        async with proxy_beside(mysql, database, tmp_path) as proxy:
+            await proxy.write(
+                "CREATE TABLE s (id INT PRIMARY KEY, k INT, n INT, INDEX (k))",
+                "SET cte_max_recursion_depth = 100000",
+                f"INSERT INTO s {numbers}",
+            )
+            await proxy.caught_up()
+            await until(lambda: proxy.binlog._reader is not None)
+            await proxy.client.create_cache("SELECT id, n FROM s WHERE k = ?", name="before", database=database)
+            for key in range(20):
+                await proxy.client.cache("before").get(key)
+            pump, waits = proxy.app.router.pump, True
+            go_on = pump._go_on_changing
+
+            def slowly() -> None:
+                if waits:
+                    asyncio.get_running_loop().call_later(0.01, pump._go_on_changing)
+                else:
+                    go_on()
+
+            pump._go_on_changing = slowly  # type: ignore[method-assign]
+            with held_back(proxy):
+                await proxy.write("UPDATE s SET n = n + 1, k = (k + 1) % 50", f"ALTER TABLE s {altered}")
+            await until(lambda: pump.changing)
+            await proxy.client.create_cache(made, name="behind", database=database)
+            assert pump.changing
+            waits = False
+            await proxy.caught_up()
+            counters = (await proxy.client.status()).counters
+            assert (counters["faults"], counters["resets"]) == (0, 0)
+            for value in ("1", "q"):
+                for _ in range(2):
+                    answer = sorted(map(tuple, await proxy.client.cache("behind").get(value)))
+                    found = await asyncio.to_thread(mysql.execute, f"USE {database}", made.replace("?", f"'{value}'"))
+                    assert answer == sorted(found)
 
     run(scenario)

@@ -17,6 +17,7 @@ import structlog
 
 from dataflow.engine import Engine
 from dataflow.messages import Ddl
+from dataflow.reader import ReaderNode
 from planner.api import with_result_columns
 from planner.clock_literals import with_parameters
 from planner.fingerprint import Fingerprint
@@ -62,6 +63,7 @@ log = structlog.get_logger("upwell.caches")
 MOST_PLANNED = 2000  # tokens: a plan is as long as its text, and installing it is a step of the loop
 LONGEST_PLANNED = 1 << 17
 FOR_GOOD = (UnsupportedQuery, UnknownName, ParseError)  # until the schema changes
+DEFINED_ANEW = 100  # plans of one query that DDL statements make old, one behind the other
 PLANNING_ROUNDS = 8  # views inside views: each round may name more relations
 
 
@@ -139,7 +141,7 @@ class Catalog:
         is there yet that the event could tell: the plan is made again. An event that comes later finds the cache. One
         that is found before its event comes is told to the caches as if that had come.
         """
-        while True:
+        for _ in range(DEFINED_ANEW):
             before = self._schema_changes
             planned = await self._plan_once(sql, database, schema or self._schema)
             await self._leaving.gone()  # nothing is installed beside caches of tables as they were
@@ -148,13 +150,14 @@ class Catalog:
                 if not outdated:
                     return planned
                 self.schema_changed(outdated)
+        raise SourceDown("the source defines the tables of this query anew all the time")
 
     def _outdated(self, plan: QueryPlan) -> frozenset[str]:
         """The tables of which there are caches by another definition than the plan's: a DDL statement is executed, and
         its event has not come. Nothing is installed beside those: the stream delivers rows by one definition."""
         known = {table: self._engine.graph.table(table.qualified) for table in plan.tables}
         return frozenset(
-            table.qualified for table, its in known.items() if its is not None and its.columns != table.columns
+            table.qualified for table, its in known.items() if its is not None and not its.is_defined_as(table)
         )
 
     async def _plan_once(self, sql: str, database: str, schema: Schema) -> Planned:
@@ -395,9 +398,17 @@ class Catalog:
         return cache
 
     def _install(self, cache: NamedCache, planned: Planned) -> None:
-        """Raises UnsupportedQuery where no reader can be built, and leaves all as it was."""
+        """Raises UnsupportedQuery where no reader can be built. Whatever goes wrong, all is as it was."""
         with refusing():
             reader = self._engine.install(planned.plan)
+        try:
+            self._equip(cache, planned, reader)
+        except BaseException:
+            cache.reader = reader
+            self._uninstall(cache)
+            raise
+
+    def _equip(self, cache: NamedCache, planned: Planned, reader: ReaderNode) -> None:
         output = planned.plan.reader.output
         held = carried(column.type for column in output) if planned.plan.mode.value == "maintain" else None
         cache.encoding = Encoding(reader, planned.columns, held, self._pump.formats)

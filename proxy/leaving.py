@@ -66,8 +66,10 @@ class Leaving:
 
     def _take(self, cache: NamedCache, reader: ReaderNode) -> None:
         try:
-            self._taken_out(cache)
-            self._pump.handle(self._engine.remove(reader))
+            try:
+                self._taken_out(cache)
+            finally:  # a reader that nobody has would stay for ever
+                self._pump.handle(self._engine.remove(reader))
         except Exception as error:  # noqa: BLE001 - an edge: the others must leave, too
             self._pump.faults.note("a cache that leaves", cache.name, error)
 

@@ -24,7 +24,7 @@ representable so) |
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 INTEGER_TYPES = frozenset({"tinyint", "smallint", "mediumint", "int", "bigint", "year"})
@@ -172,6 +172,10 @@ class Table:
     def qualified(self) -> str:
         """`schema.name`: the name under which the change stream and the engine know the table."""
         return f"{self.schema}.{self.name}"
+
+    def is_defined_as(self, other: Table) -> bool:
+        """Whether both are one definition: how many rows there are is none of it."""
+        return self is other or replace(self, rows_estimate=0) == replace(other, rows_estimate=0)
 
     @cached_property
     def by_name(self) -> dict[str, Column]:

@@ -202,6 +202,43 @@ def test_one_that_cannot_be_taken_out_does_not_keep_the_others(monkeypatch: pyte
     asyncio.run(scenario())
 
 
+def test_what_fails_as_one_is_taken_out_leaves_no_reader_behind(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A reader that no cache has would make each plan of its tables old for ever."""
+
+    async def scenario() -> None:
+        made, rig, _ = filled(3)
+        made._schedule = lambda: None  # type: ignore[method-assign]
+        made._pump.faults = cast(Any, SimpleNamespace(note=lambda kind, name, error: None))
+
+        def fails(*given: object) -> None:
+            raise RuntimeError("once")
+
+        with monkeypatch.context() as patch:
+            patch.setattr(made._matcher, "remove", fails)
+            made.schema_changed(None)
+            await made._leaving.gone()
+        assert not rig.engine.graph.readers
+
+    asyncio.run(scenario())
+
+
+def test_what_fails_as_one_is_installed_leaves_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def scenario() -> None:
+        made, disk, _ = on_a_slow_disk(monkeypatch)
+        disk.written.set()
+        graph = made._engine.graph
+        before = len(graph.readers)
+        with monkeypatch.context() as patch:
+            patch.setattr("proxy.catalog.Encoding", lambda *given: 1 / 0)
+            with pytest.raises(ZeroDivisionError):
+                await made.create("new", NEW, "test")
+        assert "new" not in made.caches and len(graph.readers) == before
+        cache, _ = await made.create("new", NEW, "test")
+        assert cache.reader is not None and cache.reader.installed
+
+    asyncio.run(scenario())
+
+
 class SlowDisk:
     """Definitions that are written when `written` is set; `writing` is set when that begins."""
 
