@@ -20,6 +20,9 @@ from proxy.named_cache import NamedCache
 from proxy.pump import Pump
 from proxy.slices import SLICE
 
+TRIES = 2  # to take a reader out
+LEAVES = "a cache that leaves"
+
 
 class Leaving:
     """`taken_out` is told of each cache that is taken out, `on_gone` when all are.
@@ -66,12 +69,15 @@ class Leaving:
 
     def _take(self, cache: NamedCache, reader: ReaderNode) -> None:
         try:
-            try:
-                self._taken_out(cache)
-            finally:  # a reader that nobody has would stay for ever
-                self._pump.handle(self._engine.remove(reader))
+            self._taken_out(cache)
         except Exception as error:  # noqa: BLE001 - an edge: the others must leave, too
-            self._pump.faults.note("a cache that leaves", cache.name, error)
+            self._pump.faults.note(LEAVES, cache.name, error)
+        for _ in range(TRIES):  # a reader that no cache has would make each plan of its tables old
+            try:
+                self._pump.handle(self._engine.remove(reader))
+                break
+            except Exception as error:  # noqa: BLE001 - as above
+                self._pump.faults.note(LEAVES, cache.name, error)
 
     async def gone(self) -> None:
         """Waits until none is left."""
