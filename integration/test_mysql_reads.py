@@ -73,7 +73,8 @@ def test_a_fill_that_takes_longer_than_is_allowed_leaves_the_read_to_mysql(
 
     async def scenario() -> None:
         async with shop(mysql, database, tmp_path, upquery_timeout="1s") as (proxy, asker):
-            await asker.ask(BY_ID, 1)
+            while await asker.served(BY_ID, 1) != "hit":  # no fill is under way any more
+                pass
             with mysql.connect(database=database) as other, other.cursor() as cursor:
                 cursor.execute("LOCK TABLES item WRITE")
                 before = (await proxy.client.status()).counters["mysql_passed"]
