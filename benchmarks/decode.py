@@ -15,10 +15,10 @@ from collections.abc import Sequence
 from dataflow.messages import StreamEvent
 from gtid_tracker.gtid import MutableGtidSet
 from tests.support.binlog_bytes import COLLATIONS, BinlogTable, packets, transaction
-from vstream.assemble import Assembler
-from vstream.decode import TableDecoders
-from vstream.dump import take
-from vstream.packets import PacketBuffer
+from vstream.binlog.assemble import Assembler
+from vstream.binlog.decode import TableDecoders
+from vstream.binlog.dump import take
+from vstream.binlog.packets import PacketBuffer
 
 KINDS = ("bigint", "int", "unsigned", "varchar", "decimal", "datetime")
 ROWS_PER_EVENT = 100

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from external_upquery.upstream import Upstream
-from vstream.connection import Account
+from vstream.binlog.connection import Account
 
 
 def account_of(upstream: Upstream) -> Account:

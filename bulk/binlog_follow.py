@@ -15,15 +15,15 @@ from gtid_tracker.gtid import Gtid, GtidSet, MutableGtidSet
 from sqltypes.errors import UpwellError
 from sqltypes.schema import Table
 from sqltypes.source_checks import Severity
-from vstream.assemble import Assembler
-from vstream.binlog import HISTORY_LOST, NO_RIGHT
-from vstream.broken import StreamBroken
-from vstream.connection import Account, Session, log_in
+from vstream.binlog.assemble import Assembler
+from vstream.binlog.connection import Account, Session, log_in
+from vstream.binlog.decode import MappedTable, TableDecoders
+from vstream.binlog.dump import DumpLost
+from vstream.binlog.pulled import PulledDump
+from vstream.binlog.source import HISTORY_LOST, NO_RIGHT
+from vstream.binlog.untrusted import Odd, why
 from vstream.ddl import keeps_rows
-from vstream.decode import MappedTable, TableDecoders
-from vstream.dump import DumpLost
-from vstream.odd import Odd, why
-from vstream.pulled import PulledDump
+from vstream.errors import StreamBroken
 
 HEARTBEAT = 1.0  # seconds
 PATIENCE = 60.0  # seconds for which a server that is away is tried again

@@ -24,7 +24,7 @@ from gtid_tracker.gtid import Gtid
 from sqltypes.errors import SourceDown
 from sqltypes.expression import Row
 from sqltypes.schema import Table
-from vstream.dump import DumpLost
+from vstream.binlog.dump import DumpLost
 
 AT_ONCE = 5_000  # rows in a batch of Arrow's
 AT_ONCE_BYTES = 4 << 20  # of the binlog for one

@@ -18,7 +18,7 @@ from external_upquery.upstream import Upstream
 from gtid_tracker.gtid import CachedParser, GtidSet
 from sqltypes.errors import SourceDown, SourceError
 from sqltypes.schema import Table
-from vstream.dump import DumpLost
+from vstream.binlog.dump import DumpLost
 
 IDLE = 0.1  # seconds that are waited for a change before there is said to be none
 AWAY = frozenset({1040, 1053})  # too many connections; it is being shut down

@@ -27,7 +27,7 @@ from external_upquery.upstream import Upstream, parse_upstream
 from gtid_tracker.gtid import GtidSet
 from sqltypes.errors import ConfigError
 from sqltypes.schema import Table
-from vstream.connection import log_in
+from vstream.binlog.connection import log_in
 
 DEFAULT_BYTES = 64 << 20
 EARLIEST, LATEST = "earliest", "latest"

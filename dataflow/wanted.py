@@ -12,7 +12,7 @@ from sqltypes.schema import ZONE_TABLES, Table
 
 def wanted_columns(plan: ArrangementPlan) -> Iterator[tuple[Table, frozenset[str]]]:
     """The columns of each table that an arrangement reads from changes, lower case. Changes of MySQL's tables of time
-    zones come unasked (`vstream/decode.py`)."""
+    zones come unasked (`vstream/binlog/decode.py`)."""
     if isinstance(plan, AnswerArrangement):
         for input_ in plan.inputs:
             if input_.table in ZONE_TABLES:

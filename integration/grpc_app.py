@@ -19,7 +19,7 @@ from proxy.config import load_config
 from proxy.quantities import parse_size
 from tests.support.waiting import until
 from upwell.aio import Client
-from vstream.binlog import BinlogSource
+from vstream.binlog.source import BinlogSource
 
 
 def binlog_of(app: App) -> BinlogSource:

@@ -14,7 +14,7 @@ from dataflow.messages import UpqueryAnswer, UpqueryFailed, UpqueryRequest
 from external_upquery.executor import Deliver, Executor
 from proxy import auditor
 from proxy.mysql import cached_reads
-from vstream.dump import DumpReader
+from vstream.binlog.dump import DumpReader
 
 FILLS = float(os.environ.get("LATE_FILLS", "0.05"))
 STREAM = float(os.environ.get("LATE_STREAM", "0.05"))

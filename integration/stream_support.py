@@ -16,8 +16,8 @@ from integration.private_mysql import Server
 from sqltypes.expression import Row
 from sqltypes.schema import Column, SqlType, Table
 from tests.support.waiting import until
-from vstream.binlog import BinlogSource
-from vstream.connection import Account
+from vstream.binlog.connection import Account
+from vstream.binlog.source import BinlogSource
 
 
 def reflect(server: Server, database: str, name: str) -> Table:

@@ -19,7 +19,7 @@ from integration.grpc_app import Proxy, proxy_beside, run
 from integration.mysql_server import PrivateMySQL, Server, free_port
 from proxy import reset_watch, source_watch
 from tests.support.waiting import until
-from vstream.connection import Account, Session, log_in
+from vstream.binlog.connection import Account, Session, log_in
 
 SHOP = "shop"
 UPDATE = "UPDATE t SET v = v + 1 WHERE id = 1"
@@ -129,7 +129,7 @@ async def without_a_gtid_while_the_stream_is_away(scene: Scene) -> None:
         written.wait()
         return log_in(account)
 
-    with patch("vstream.binlog.log_in", late):
+    with patch("vstream.binlog.source.log_in", late):
         scene.proxy.binlog.reconnect("the network failed")
         try:
             await without_a_gtid(scene)

@@ -9,7 +9,7 @@ from integration.conftest import OwnMySQL
 from integration.mysql_server import Server
 from proxy import second_opinion
 from sqltypes.source_checks import Finding, Severity
-from vstream import layout, rows
+from vstream.binlog import layout, rows
 
 TABLE = (
     "CREATE TABLE t (id BIGINT UNSIGNED PRIMARY KEY, a INT, b SMALLINT UNSIGNED, e VARCHAR(40), f DECIMAL(20,6),"

@@ -21,7 +21,7 @@ from integration.mysql_server import Server
 from proxy.mysql_source import SchemaBehind
 from tests.support.waiting import until
 from upwell.errors import UpwellError
-from vstream.definitions import told
+from vstream.binlog.definitions import told
 
 MINIMAL = "--binlog-row-metadata=MINIMAL"
 FEW = 30  # rows that are decoded while they and DDL statements are written
@@ -258,7 +258,7 @@ def test_random_ddl_beside_writes(own_mysql: OwnMySQL, tmp_path: Path, late: str
 
 def known_at_once(patch: pytest.MonkeyPatch) -> None:
     """Rows of before the table was reflected are decoded."""
-    patch.setattr("vstream.binlog.told", lambda asked, possible: told(asked, GtidSet.empty()))
+    patch.setattr("vstream.binlog.source.told", lambda asked, possible: told(asked, GtidSet.empty()))
 
 
 def reflected_at_once(patch: pytest.MonkeyPatch) -> None:

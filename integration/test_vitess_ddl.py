@@ -14,7 +14,7 @@ from integration.vitess.shop import SHARDED, SHARDS, TABLES, VSCHEMA, executed
 from sqltypes.expression import Row
 from sqltypes.schema import Column, SqlType, Table
 from tests.support.waiting import until
-from vstream.vitess import VitessStream
+from vstream.vitess.stream import VitessStream
 
 pytestmark = pytest.mark.timeout(1800)  # the first of them may build it
 IDS = range(20)  # some on each shard

@@ -14,7 +14,7 @@ from integration.vitess.cluster import Cluster, Replica, catch_up
 from integration.vitess.following import Replayed, all_rows, caught_up, following, some_more
 from integration.vitess.shop import SHARDED, Writer, executed
 from tests.support.waiting import until
-from vstream.vitess import VitessStream
+from vstream.vitess.stream import VitessStream
 
 pytestmark = pytest.mark.timeout(1800)  # the first of them may build it
 SHARD = "-80"

@@ -21,7 +21,7 @@ from sqltypes.errors import SourceError
 from sqltypes.schema import Column, SqlType, Table
 from tests.support.waiting import until
 from upwell.errors import UnsupportedQuery
-from vstream.vitess import VitessStream
+from vstream.vitess.stream import VitessStream
 
 pytestmark = pytest.mark.timeout(1800)  # the first of them may build it
 COLUMNS = (

@@ -15,7 +15,7 @@ from integration.vitess.following import Replayed, all_rows, caught_up, followin
 from integration.vitess.operations import FOUR, Reshard
 from integration.vitess.shop import SHARDED, SHARDS, Writer
 from tests.support.waiting import until
-from vstream.vitess import VitessStream
+from vstream.vitess.stream import VitessStream
 
 pytestmark = pytest.mark.timeout(1800)  # the first of them may build it
 

@@ -17,7 +17,7 @@ from sqltypes.errors import ConfigError, SourceDown, UpwellError
 from sqltypes.expression import Row, Value
 from tests.support.waiting import until
 from vstream.source import ChangeSource
-from vstream.vitess import VitessStream
+from vstream.vitess.stream import VitessStream
 
 pytestmark = pytest.mark.timeout(1800)  # the first of them may build it
 

@@ -22,7 +22,7 @@ from sqltypes.expression import Row, Value
 from sqltypes.schema import Table
 from tests.support.type_cases import SQL_MODE, TYPE_CASES
 from vstream import vitess_pb2 as pb
-from vstream.vitess_assemble import VitessAssembler
+from vstream.vitess.assemble import VitessAssembler
 
 pytestmark = pytest.mark.timeout(1800)  # the first of them may build it
 

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from bulk.account import account_of
 from external_upquery.upstream import parse_upstream
 from integration.mysql_server import Server
-from vstream.connection import log_in
+from vstream.binlog.connection import log_in
 
 
 def test_the_servers_clock_is_read_in_utc(own_mysql: Callable[..., Server]) -> None:

@@ -13,8 +13,8 @@ from gtid_tracker.gtid import GtidSet
 from integration.private_mysql import Server
 from integration.stream_support import Collected, Stream, follow
 from sqltypes.errors import ConfigError, SourceDown, SourceError
-from vstream.binlog import BinlogSource
-from vstream.connection import Account
+from vstream.binlog.connection import Account
+from vstream.binlog.source import BinlogSource
 
 OwnMySQL = Callable[..., Server]
 _DUMPS = "SELECT ID FROM information_schema.PROCESSLIST WHERE COMMAND = 'Binlog Dump GTID' AND USER = '{}'"

@@ -20,7 +20,7 @@ from proxy.prepared_watch import PreparedWatch
 from proxy.reset_watch import ResetWatch
 from sqltypes.errors import ConfigError, SourceDown, SourceError
 from sqltypes.schema import SchemaSnapshot
-from vstream.binlog import BinlogSource
+from vstream.binlog.source import BinlogSource
 from vstream.source import Sink
 
 FIRST_PAUSE, LAST_PAUSE = 0.002, 10.0  # seconds between two looks whether a DDL statement is executed

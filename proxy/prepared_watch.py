@@ -57,8 +57,8 @@ async def ask(executor: Upqueries) -> tuple[frozenset[bytes], GtidSet]:
 
 
 def xid_of(format_id: int, first: int, digits: str) -> bytes:
-    """As the binlog spells it (`vstream/events.py`). `first`: bytes of its global part; `digits`: of that and its
-    branch, with 0x before."""
+    """As the binlog spells it (`vstream/binlog/events.py`). `first`: bytes of its global part.
+    `digits`: those of both parts, with 0x before."""
     at = 2 + 2 * first
     return f"X'{digits[2:at].lower()}',X'{digits[at:].lower()}',{format_id}".encode()
 

@@ -24,14 +24,14 @@ from dataflow.messages import Pair, StreamEvent, Transaction
 from external_upquery.upstream import Upstream
 from gtid_tracker.gtid import Gtid, GtidSet, MutableGtidSet
 from sqltypes.source_checks import Finding, Severity
-from vstream.assemble import Assembler
-from vstream.broken import StreamBroken
-from vstream.connection import Account, Session, log_in
-from vstream.decode import MappedTable, TableDecoders
-from vstream.dump import DumpLost
-from vstream.layout import BLOB, LONG, LONGLONG, NEWDECIMAL, SHORT, TINY, VARCHAR, LayoutError, parse_table_map
-from vstream.pulled import PulledDump
-from vstream.rows import make_decoders
+from vstream.binlog.assemble import Assembler
+from vstream.binlog.connection import Account, Session, log_in
+from vstream.binlog.decode import MappedTable, TableDecoders
+from vstream.binlog.dump import DumpLost
+from vstream.binlog.layout import BLOB, LONG, LONGLONG, NEWDECIMAL, SHORT, TINY, VARCHAR, LayoutError, parse_table_map
+from vstream.binlog.pulled import PulledDump
+from vstream.binlog.rows import make_decoders
+from vstream.errors import StreamBroken
 
 NAME = "second_opinion"
 NEWEST = 50  # transactions

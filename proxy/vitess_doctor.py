@@ -19,7 +19,7 @@ from external_upquery.vtgate_release import release_of
 from proxy.vitess_source import grpc_credentials
 from sqltypes.errors import ConfigError, SourceDown, SourceError, UpwellError
 from sqltypes.source_checks import Finding, Severity
-from vstream.vitess import VitessStream
+from vstream.vitess.stream import VitessStream
 
 WANTED = {"gtid_mode": "ON", "binlog_format": "ROW", "binlog_row_image": "FULL", "binlog_row_value_options": ""}
 ASKED = "SELECT @@server_uuid, @@global.gtid_executed, " + ", ".join(f"@@global.{name}" for name in WANTED)

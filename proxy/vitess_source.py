@@ -24,7 +24,7 @@ from planner.bare_names import BareNames
 from proxy.vtgate_watch import RoutesWatch
 from sqltypes.errors import ConfigError, SourceError
 from vstream.source import Sink
-from vstream.vitess import VitessStream
+from vstream.vitess.stream import VitessStream
 
 log = structlog.get_logger("upwell")
 

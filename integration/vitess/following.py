@@ -18,7 +18,7 @@ from proxy.vitess_source import VitessSource
 from sqltypes.expression import Row, Value
 from tests.support.waiting import until
 from vstream.source import Sink
-from vstream.vitess import VitessStream
+from vstream.vitess.stream import VitessStream
 
 
 class Replayed:

@@ -9,8 +9,8 @@ import pytest
 
 from sqltypes.schema import ANY_TABLE
 from tests.support.binlog_bytes import COLLATIONS, BinlogTable
-from vstream.decode import TableDecoders
-from vstream.events import HEADER, PARTIAL_UPDATE_ROWS
+from vstream.binlog.decode import TableDecoders
+from vstream.binlog.events import HEADER, PARTIAL_UPDATE_ROWS
 
 PARENT = BinlogTable("Parent", ("int", "varchar", "bigint"))
 CHILD = BinlogTable("child", ("int", "int")).table

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from gtid_tracker.gtid import Gtid, GtidSet
-from vstream.connection import newest_of
+from vstream.binlog.connection import newest_of
 from vstream.history import Known, why_lost
 
 SERVER, OTHER = "00000000-0000-0000-0000-00000000000a", "00000000-0000-0000-0000-00000000000b"

@@ -14,10 +14,10 @@ from tests.support.vitess_events import LEFT, RIGHT
 from tests.support.vitess_following import ALL, U, following, run
 from tests.support.vtgate_model import ModelKeyspace, Replayed
 from tests.support.waiting import until
-from vstream import vitess
 from vstream import vitess_pb2 as pb
-from vstream.vitess_assemble import VitessAssembler
-from vstream.vitess_shard import REWANTED, ShardState
+from vstream.vitess import stream
+from vstream.vitess.assemble import VitessAssembler
+from vstream.vitess.shard import REWANTED, ShardState
 
 TRANSACTIONS = 120
 PATIENCE = 10.0  # seconds; a stream that has lost something does not come to its end
@@ -185,7 +185,7 @@ MUTANTS: tuple[tuple[type[VitessAssembler], dict[str, bool]], ...] = (
 def test_a_stream_that_is_wrong_is_caught(
     monkeypatch: pytest.MonkeyPatch, mutant: type[VitessAssembler], what: dict[str, bool]
 ) -> None:
-    monkeypatch.setattr(vitess, "VitessAssembler", mutant)
+    monkeypatch.setattr(stream, "VitessAssembler", mutant)
     with pytest.raises((AssertionError, TimeoutError)):
         for seed in range(40):  # most are caught by the first
             replay(seed, **what, patience=2)

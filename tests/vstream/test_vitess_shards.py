@@ -29,7 +29,7 @@ from tests.support.vitess_events import (
 )
 from tests.support.vitess_following import ALL, BEGUN, BOTH, PATIENT, following, insert, inserted, run, set_of
 from tests.support.waiting import until
-from vstream.vitess import VitessStream
+from vstream.vitess.stream import VitessStream
 
 
 def test_a_heartbeat_does_not_say_that_a_resumed_stream_is_where_the_shards_are() -> None:

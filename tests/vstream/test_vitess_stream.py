@@ -30,7 +30,7 @@ from tests.support.vitess_events import (
 from tests.support.vitess_following import BEGUN, BOTH, PATIENT, following, insert, inserted, run, set_of
 from tests.support.waiting import until
 from vstream import vitess_pb2 as pb
-from vstream.vitess import VitessStream
+from vstream.vitess.stream import VitessStream
 
 CODES = (
     StatusCode.UNAVAILABLE,

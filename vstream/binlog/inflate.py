@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import zstandard
 
-from vstream.events import HEADER, ROWS, SIZE_AT, Payload
-from vstream.packets import KEPT, LARGEST
+from vstream.binlog.events import HEADER, ROWS, SIZE_AT, Payload
+from vstream.binlog.packets import KEPT, LARGEST
 
 _ZSTD, _NONE = 0, 255
 _PIECE = 65_536

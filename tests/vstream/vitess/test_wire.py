@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from tests.support import vitess_events as made
 from vstream import vitess_pb2 as pb
-from vstream.vitess_wire import fields, without
+from vstream.vitess.wire import fields, without
 
 TEXTS = st.text(max_size=300)
 EVENTS = st.builds(

@@ -1,7 +1,7 @@
 """The change stream of one Vitess keyspace: a VStream of vtgate, followed until it is closed.
 
 It begins where all shards are now, goes on by itself after a lost connection, and reads all tables of the keyspace, as
-a binlog is read: what is wanted may change at any time. `vitess_assemble.py` makes whole transactions of the events.
+a binlog is read: what is wanted may change at any time. `vitess/assemble.py` makes whole transactions of the events.
 
  what vtgate says                      | what is done
 ---------------------------------------+-------------------------------------------------------------------------------
@@ -35,11 +35,11 @@ from gtid_tracker.gtid import GtidSet, MutableGtidSet
 from sqltypes.errors import SourceDown, UpwellError
 from sqltypes.schema import Table
 from vstream import vitess_pb2 as pb
-from vstream.broken import MALFORMED, StreamBroken
+from vstream.errors import MALFORMED, StreamBroken
 from vstream.source import Sink
-from vstream.vitess_assemble import VitessAssembler
-from vstream.vitess_errors import NO_RIGHT, Verdict, at_the_start, later, not_followed, not_told
-from vstream.vitess_look import request_of, where_shards_are
+from vstream.vitess.assemble import VitessAssembler
+from vstream.vitess.errors import NO_RIGHT, Verdict, at_the_start, later, not_followed, not_told
+from vstream.vitess.positions import request_of, where_shards_are
 
 _log = structlog.get_logger(__name__)
 

@@ -18,7 +18,7 @@ from json.decoder import scanstring  # type: ignore[attr-defined]  # missing in 
 from operator import itemgetter
 
 from vstream.jsonb import double_text, quoted
-from vstream.late import AT_ONCE, Late
+from vstream.late_values import AT_ONCE, Late
 
 AMBIGUOUS = (b'""', b'"base64:type')
 

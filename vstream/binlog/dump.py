@@ -15,11 +15,11 @@ from typing import NoReturn
 import structlog
 
 from gtid_tracker.gtid import Gtid
-from vstream.assemble import Assembler
-from vstream.broken import MALFORMED, HistoryLost, StreamBroken
-from vstream.connection import Session
-from vstream.events import GTID, ROWS
-from vstream.packets import PacketBuffer
+from vstream.binlog.assemble import Assembler
+from vstream.binlog.connection import Session
+from vstream.binlog.events import GTID, ROWS
+from vstream.binlog.packets import PacketBuffer
+from vstream.errors import MALFORMED, HistoryLost, StreamBroken
 
 _log = structlog.get_logger(__name__)
 

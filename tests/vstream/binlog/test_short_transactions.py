@@ -25,11 +25,11 @@ from tests.support.binlog_bytes import (
     unended,
     xid,
 )
-from vstream.assemble import Assembler
-from vstream.broken import StreamBroken
-from vstream.decode import TableDecoders
-from vstream.dump import take
-from vstream.packets import PacketBuffer
+from vstream.binlog.assemble import Assembler
+from vstream.binlog.decode import TableDecoders
+from vstream.binlog.dump import take
+from vstream.binlog.packets import PacketBuffer
+from vstream.errors import StreamBroken
 
 T = BinlogTable("t", ("bigint", "varchar"))
 U = BinlogTable("u", ("bigint", "int"), number=101)

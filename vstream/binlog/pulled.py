@@ -10,11 +10,11 @@ import select
 import time
 from collections.abc import Callable
 
-from vstream.assemble import Assembler
-from vstream.broken import MALFORMED, StreamBroken
-from vstream.connection import Session
-from vstream.dump import RECEIVE, SILENCE, WOULD_BLOCK, DumpLost, take
-from vstream.packets import PacketBuffer
+from vstream.binlog.assemble import Assembler
+from vstream.binlog.connection import Session
+from vstream.binlog.dump import RECEIVE, SILENCE, WOULD_BLOCK, DumpLost, take
+from vstream.binlog.packets import PacketBuffer
+from vstream.errors import MALFORMED, StreamBroken
 
 
 class PulledDump:

@@ -6,7 +6,7 @@ import pytest
 
 from sqltypes.errors import SourceDown, SourceError
 from tests.support.cut_off import CUT_OFF, server_that_ends
-from vstream.connection import Account, log_in
+from vstream.binlog.connection import Account, log_in
 
 
 @pytest.mark.parametrize("answer", CUT_OFF.values(), ids=CUT_OFF)

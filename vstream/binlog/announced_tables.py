@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from vstream.decode import MappedTable
+from vstream.binlog.decode import MappedTable
 
 
 @dataclass(slots=True)

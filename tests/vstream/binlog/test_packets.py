@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vstream.packets import KEPT, LARGEST, PacketBuffer
+from vstream.binlog.packets import KEPT, LARGEST, PacketBuffer
 
 FULL = 0xFFFFFF
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from dataflow.messages import Ddl, Progress, TableChanges, Transaction
 from gtid_tracker.gtid import Gtid
-from vstream.decode import MappedTable
+from vstream.binlog.decode import MappedTable
 
 
 @dataclass(slots=True)

@@ -11,11 +11,11 @@ import pytest
 from dataflow.messages import Gap, Progress, StreamEvent
 from gtid_tracker.gtid import Gtid, GtidSet, MutableGtidSet
 from tests.support.binlog_bytes import COLLATIONS, SERVER, BinlogTable, event, gtid, packets, query, transaction
-from vstream.assemble import Assembler
-from vstream.binlog import BinlogSource
-from vstream.connection import Account, Session
-from vstream.decode import TableDecoders
-from vstream.dump import DumpBroken, DumpLost, DumpReader
+from vstream.binlog.assemble import Assembler
+from vstream.binlog.connection import Account, Session
+from vstream.binlog.decode import TableDecoders
+from vstream.binlog.dump import DumpBroken, DumpLost, DumpReader
+from vstream.binlog.source import BinlogSource
 
 T = BinlogTable("t", ("bigint", "varchar"))
 

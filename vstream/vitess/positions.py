@@ -16,8 +16,8 @@ from dataflow.messages import StreamEvent
 from gtid_tracker.gtid import GtidSet, MutableGtidSet
 from sqltypes.errors import SourceDown
 from vstream import vitess_pb2 as pb
-from vstream.vitess_assemble import VitessAssembler
-from vstream.vitess_shard import Shard
+from vstream.vitess.assemble import VitessAssembler
+from vstream.vitess.shard import Shard
 
 CURRENT = "current"
 ALL_TABLES = "/.*/"

@@ -11,7 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from gtid_tracker.gtid import Gtid
-from vstream.layout import lenenc
+from vstream.binlog.layout import lenenc
 
 HEADER = 19
 SIZE_AT = 9  # where an event's size stands in its header

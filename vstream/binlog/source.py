@@ -21,12 +21,12 @@ from gtid_tracker.gtid import Gtid, GtidSet, MutableGtidSet
 from sqltypes.errors import ConfigError, SourceError, UpwellError
 from sqltypes.schema import Table
 from sqltypes.source_checks import Finding, Severity
-from vstream.assemble import Assembler
-from vstream.broken import HistoryLost
-from vstream.connection import Account, Session, log_in
-from vstream.decode import TableDecoders
-from vstream.definitions import Definitions, told
-from vstream.dump import DumpBroken, DumpLost, DumpReader, never
+from vstream.binlog.assemble import Assembler
+from vstream.binlog.connection import Account, Session, log_in
+from vstream.binlog.decode import TableDecoders
+from vstream.binlog.definitions import Definitions, told
+from vstream.binlog.dump import DumpBroken, DumpLost, DumpReader, never
+from vstream.errors import HistoryLost
 from vstream.history import ANOTHER, Known, why_lost
 from vstream.source import Sink
 
@@ -109,7 +109,7 @@ class BinlogSource:
 
     @property
     def unsettled(self) -> int:
-        """Tables whose rows are not decoded yet, where the binlog does not name columns (`vstream/definitions.py`)."""
+        """Tables whose rows are not decoded yet: the binlog does not name columns (`vstream/binlog/definitions.py`)."""
         return 0 if self._definitions.named else len(self._definitions.waiting())
 
     @property

@@ -13,12 +13,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from dataflow.messages import Pair
-from vstream import layout as kinds
+from vstream.binlog import layout as kinds
+from vstream.binlog.events import DELETE_ROWS, UPDATE_ROWS, WRITE_ROWS
+from vstream.binlog.layout import ColumnLayout, LayoutError, TableLayout, decoded_members
 from vstream.charsets import BINARY_COLLATION, text_decoder
-from vstream.events import DELETE_ROWS, UPDATE_ROWS, WRITE_ROWS
 from vstream.jsonb import json_text
-from vstream.late import json_or_late
-from vstream.layout import ColumnLayout, LayoutError, TableLayout, decoded_members
+from vstream.late_values import json_or_late
 from vstream.values import (
     date,
     datetime_text,
@@ -57,7 +57,7 @@ class RowDecoders:
     inserts: RowsDecoder
     deletes: RowsDecoder
     updates: RowsDecoder
-    late: bool = False  # their rows may have values that are to be finished (`vstream/late.py`)
+    late: bool = False  # their rows may have values that are to be finished (`vstream/late_values.py`)
     of: dict[int, RowsDecoder] = field(init=False)  # by the event's type
 
     def __post_init__(self) -> None:

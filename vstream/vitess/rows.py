@@ -16,9 +16,9 @@ from sqltypes.collation import character_set
 from sqltypes.expression import Row, Value
 from sqltypes.schema import SqlType, Table
 from sqltypes.values import binary32, parse_text
+from vstream.binlog.layout import expected
 from vstream.charsets import text_decoder
-from vstream.layout import expected
-from vstream.vitess_json import text_or_late
+from vstream.vitess.json import text_or_late
 
 if TYPE_CHECKING:
     from vstream import vitess_pb2 as pb

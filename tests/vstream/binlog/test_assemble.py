@@ -24,11 +24,11 @@ from tests.support.binlog_bytes import (
     unended,
     xid,
 )
-from vstream import decode
-from vstream.assemble import Assembler
-from vstream.broken import HistoryLost, StreamBroken
-from vstream.decode import TableDecoders
-from vstream.events import FORMAT, ROTATE
+from vstream.binlog import decode
+from vstream.binlog.assemble import Assembler
+from vstream.binlog.decode import TableDecoders
+from vstream.binlog.events import FORMAT, ROTATE
+from vstream.errors import HistoryLost, StreamBroken
 
 T = BinlogTable("t", ("bigint", "varchar"))
 U = BinlogTable("u", ("bigint", "int"), number=101)
@@ -292,7 +292,7 @@ def test_one_that_may_have_ended_unseen_makes_holes_of_its_tables() -> None:
 
 
 def test_who_wants_no_whole_transactions_is_given_large_ones_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("vstream.assemble.HANDED_ON", 1)
+    monkeypatch.setattr("vstream.binlog.assemble.HANDED_ON", 1)
     stream = Stream(max_weight=100)
     parts: list[tuple[Gtid, list[Pair]]] = []
     stream.assembler.partly = lambda gtid, stamp, changes: parts.extend((gtid, c.pairs) for c in changes)

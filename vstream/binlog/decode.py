@@ -14,12 +14,21 @@ from collections.abc import Callable, Mapping, Set
 import structlog
 
 from sqltypes.schema import ANY_TABLE, ZONE_TABLES, Table
-from vstream.broken import MALFORMED
+from vstream.binlog.definitions import NOT_KNOWN, Definitions
+from vstream.binlog.events import DELETE_ROWS, FOLLOWED, PARTIAL_UPDATE_ROWS, UPDATE_ROWS
+from vstream.binlog.layout import (
+    DOUBLE,
+    FLOAT,
+    LayoutError,
+    add_members,
+    difference,
+    lenenc,
+    parse_table_map,
+    table_names,
+)
+from vstream.binlog.rows import RowDecoders, RowsDecoder, make_decoders
 from vstream.ddl import ALL
-from vstream.definitions import NOT_KNOWN, Definitions
-from vstream.events import DELETE_ROWS, FOLLOWED, PARTIAL_UPDATE_ROWS, UPDATE_ROWS
-from vstream.layout import DOUBLE, FLOAT, LayoutError, add_members, difference, lenenc, parse_table_map, table_names
-from vstream.rows import RowDecoders, RowsDecoder, make_decoders
+from vstream.errors import MALFORMED
 
 _log = structlog.get_logger(__name__)
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from dataflow.messages import Pair, TableChanges
 from gtid_tracker.gtid import UUID, CachedParser, Gtid, GtidSet
 from vstream import vitess_pb2 as pb
-from vstream.vitess_rows import ColumnTold, RowDecoder
+from vstream.vitess.rows import ColumnTold, RowDecoder
 
 Shard = tuple[str, str]  # keyspace, shard
 TableTold = tuple[tuple[ColumnTold, ...], bool]  # its columns; whether ENUM and SET come as texts

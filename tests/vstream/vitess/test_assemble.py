@@ -25,8 +25,8 @@ from tests.support.vitess_events import (
     vgtid,
 )
 from vstream import vitess_pb2 as pb
-from vstream.broken import StreamBroken
-from vstream.vitess_assemble import VitessAssembler
+from vstream.errors import StreamBroken
+from vstream.vitess.assemble import VitessAssembler
 
 
 def change(before: Values | None, after: Values | None, table: str = "shop.t") -> TableChanges:

@@ -20,17 +20,17 @@ import structlog
 from dataflow.messages import Ddl, Gap, Pair, Progress, StreamEvent, TableChanges, Transaction
 from gtid_tracker.gtid import Gtid, GtidSet, MutableGtidSet
 from sqltypes.schema import Table
-from vstream import events as ev
-from vstream.announced import Announced
-from vstream.broken import MALFORMED, HistoryLost, StreamBroken
+from vstream.binlog import events as ev
+from vstream.binlog.announced_tables import Announced
+from vstream.binlog.decode import MappedTable, TableDecoders
+from vstream.binlog.inflate import Inflating
+from vstream.binlog.rows import RowsDecoder
+from vstream.binlog.short_transactions import whole_transaction
+from vstream.binlog.untrusted import Odd, Prepared, told
 from vstream.ddl import ALL, Kind, Statement, classify
-from vstream.decode import MappedTable, TableDecoders
-from vstream.inflate import Inflating
-from vstream.late import AT_ONCE, finish
-from vstream.odd import Odd, Prepared, told
-from vstream.rows import RowsDecoder
+from vstream.errors import MALFORMED, HistoryLost, StreamBroken
+from vstream.late_values import AT_ONCE, finish
 from vstream.source import Sink
-from vstream.whole import whole_transaction
 
 _log = structlog.get_logger(__name__)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import struct
 
-from vstream.events import DELETE_ROWS, HEADER, QUERY, TABLE_MAP, UPDATE_ROWS, WRITE_ROWS, XID
+from vstream.binlog.events import DELETE_ROWS, HEADER, QUERY, TABLE_MAP, UPDATE_ROWS, WRITE_ROWS, XID
 
 _FRONT = struct.Struct("<IB4xB")  # a packet's length and sequence; its first byte, 0 for an event; the event's type
 _BODY = 5 + HEADER  # from a packet's beginning to its event's body

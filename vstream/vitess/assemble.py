@@ -37,14 +37,14 @@ from dataflow.messages import Ddl, Gap, Pair, Progress, Restarted, Transaction
 from gtid_tracker.gtid import Gtid, GtidSet, MutableGtidSet
 from sqltypes.schema import Table
 from vstream import vitess_pb2 as pb
-from vstream.broken import MALFORMED, StreamBroken
+from vstream.binlog.decode import MOST_COUNTED
 from vstream.ddl import ALL, classify
-from vstream.decode import MOST_COUNTED
-from vstream.late import finish
+from vstream.errors import MALFORMED, StreamBroken
+from vstream.late_values import finish
 from vstream.source import Sink
-from vstream.vitess_rows import ColumnTold, RowDecoder, decoder
-from vstream.vitess_shard import PARTIAL, PARTIAL_JSON, REWANTED, TOO_LARGE, Received, Shard, ShardState, TableTold
-from vstream.vitess_wire import Field, fields, without
+from vstream.vitess.rows import ColumnTold, RowDecoder, decoder
+from vstream.vitess.shard import PARTIAL, PARTIAL_JSON, REWANTED, TOO_LARGE, Received, Shard, ShardState, TableTold
+from vstream.vitess.wire import Field, fields, without
 
 _log = structlog.get_logger(__name__)
 

@@ -10,14 +10,14 @@ import pytest
 from dataflow.messages import StreamEvent, Transaction
 from gtid_tracker.gtid import GtidSet, MutableGtidSet
 from tests.support.binlog_bytes import COLLATIONS, SERVER, BinlogTable, event, gtid, packets, transaction
-from tests.vstream.test_dump import Connection
-from vstream.assemble import Assembler
-from vstream.broken import StreamBroken
-from vstream.connection import Session
-from vstream.decode import TableDecoders
-from vstream.dump import DumpLost
-from vstream.events import HEARTBEAT
-from vstream.pulled import PulledDump
+from tests.vstream.binlog.test_dump import Connection
+from vstream.binlog.assemble import Assembler
+from vstream.binlog.connection import Session
+from vstream.binlog.decode import TableDecoders
+from vstream.binlog.dump import DumpLost
+from vstream.binlog.events import HEARTBEAT
+from vstream.binlog.pulled import PulledDump
+from vstream.errors import StreamBroken
 
 T = BinlogTable("t", ("bigint", "varchar"))
 

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from sqltypes.schema import Column, SqlType, Table
 from vstream import vitess_pb2 as pb
-from vstream.vitess_json import mysql_steps, mysql_text
-from vstream.vitess_rows import Unreadable, decoder, described
+from vstream.vitess.json import mysql_steps, mysql_text
+from vstream.vitess.rows import Unreadable, decoder, described
 
 UTF8 = "utf8mb4_0900_ai_ci"
 VALUES: tuple[tuple[SqlType, str, bytes, Any], ...] = (

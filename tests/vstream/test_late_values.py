@@ -11,10 +11,10 @@ from dataflow.messages import Ddl, Pair, StreamEvent, TableChanges, Transaction
 from gtid_tracker.gtid import Gtid, MutableGtidSet
 from tests.support import binlog_bytes as binlog
 from tests.support.binlog_bytes import COLLATIONS, SERVER, BinlogTable, large_array, transaction
-from vstream.assemble import Assembler
-from vstream.decode import TableDecoders
+from vstream.binlog.assemble import Assembler
+from vstream.binlog.decode import TableDecoders
 from vstream.jsonb import json_text
-from vstream.late import AT_ONCE
+from vstream.late_values import AT_ONCE
 
 J = BinlogTable("j", ("bigint", "json"))
 T = BinlogTable("t", ("bigint", "varchar"), number=101)

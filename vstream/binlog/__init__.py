@@ -1,0 +1,1 @@
+"""The change stream of a MySQL server: its binlog, decoded into whole transactions."""

@@ -1,0 +1,1 @@
+"""The change stream of a keyspace of Vitess: vtgate's VStream."""
