@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from external_upquery.upstream import Upstream
+from external_upquery.address import Upstream
 from vstream.binlog.connection import Account
 
 

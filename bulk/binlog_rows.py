@@ -19,7 +19,7 @@ from bulk.binlog_columns import Images, images_of, schema_of, texts_of
 from bulk.binlog_follow import PATIENCE, PAUSE, Follower, Stopped, pause
 from bulk.binlog_position import Position
 from dataflow.messages import TableChanges
-from external_upquery.upstream import Upstream
+from external_upquery.address import Upstream
 from gtid_tracker.gtid import Gtid
 from sqltypes.errors import SourceDown
 from sqltypes.expression import Row

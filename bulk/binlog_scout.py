@@ -13,8 +13,8 @@ import pymysql
 from bulk.account import account_of
 from bulk.binlog_follow import PATIENCE, PAUSE, Follower, Stopped, check_history, pause
 from bulk.binlog_position import Position
+from external_upquery.address import Upstream
 from external_upquery.login import CUT_OFF, connect
-from external_upquery.upstream import Upstream
 from gtid_tracker.gtid import CachedParser, GtidSet
 from sqltypes.errors import SourceDown, SourceError
 from sqltypes.schema import Table

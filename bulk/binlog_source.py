@@ -22,8 +22,8 @@ from bulk.binlog_follow import Stopped
 from bulk.binlog_position import Position
 from bulk.binlog_rows import Piece, PieceReader
 from bulk.binlog_scout import Scout
-from external_upquery.schema_source import SchemaSource
-from external_upquery.upstream import Upstream, parse_upstream
+from external_upquery.address import Upstream, parse_upstream
+from external_upquery.mysql.schema_source import SchemaSource
 from gtid_tracker.gtid import GtidSet
 from sqltypes.errors import ConfigError
 from sqltypes.schema import Table

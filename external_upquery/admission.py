@@ -10,8 +10,8 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from time import monotonic
 
+from external_upquery.address import Upstream
 from external_upquery.login import log_in
-from external_upquery.upstream import Upstream
 from sqltypes.errors import SourceDown, UpwellError
 
 SECONDS = 1.0  # for a login

@@ -12,10 +12,10 @@ import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
+from external_upquery.address import Upstream
 from external_upquery.connection import Connection
 from external_upquery.login import CONNECT_SECONDS, Login, log_in
 from external_upquery.protocol import Answer, ResultSet, query
-from external_upquery.upstream import Upstream
 from sqltypes.errors import SourceDown, UpwellError
 
 RETRY_AFTER = 0.2  # seconds after a failed attempt without another one

@@ -20,9 +20,9 @@ from typing import Any
 
 import pymysql
 
+from external_upquery.address import parse_upstream
 from external_upquery.login import PIN_SESSION, SQL_MODE
-from external_upquery.schema_source import SchemaSource
-from external_upquery.upstream import parse_upstream
+from external_upquery.mysql.schema_source import SchemaSource
 from integration.mysql_server import Server
 from integration.oracle import expressions
 from planner.api import plan_query

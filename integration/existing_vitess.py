@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import cached_property
 
-from external_upquery.upstream import Upstream
+from external_upquery.address import Upstream
 from gtid_tracker.gtid import GtidSet
 from integration.mysql_server import CannotStart, ExistingServer
 

@@ -22,8 +22,8 @@ from collections.abc import Callable, Sequence
 
 from pymysql.err import MySQLError
 
+from external_upquery.address import parse_upstream
 from external_upquery.login import connect
-from external_upquery.upstream import parse_upstream
 from integration import debian_mysql, docker_mysql
 from integration.existing_vitess import ExistingVitess
 from integration.mysql_server import CannotStart, ExistingServer, Installation, NotHere, PrivateMySQL, Server

@@ -9,8 +9,8 @@ from decimal import Decimal
 from typing import Any
 
 from dataflow.messages import Gap, Pair, StreamEvent, Transaction
-from external_upquery.schema_source import SchemaSource
-from external_upquery.upstream import parse_upstream
+from external_upquery.address import parse_upstream
+from external_upquery.mysql.schema_source import SchemaSource
 from gtid_tracker.gtid import GtidSet, parse_owned
 from integration.private_mysql import Server
 from sqltypes.expression import Row

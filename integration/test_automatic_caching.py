@@ -10,7 +10,7 @@ from time import monotonic
 
 import pytest
 
-from external_upquery.schema_source import Name, SchemaSource
+from external_upquery.mysql.schema_source import Name, SchemaSource
 from integration.grpc_app import Proxy, held_back, proxy_beside, run
 from integration.mysql_server import Server
 from proxy.api import Origin

@@ -9,8 +9,8 @@ from typing import Any
 import pymysql
 import pytest
 
-from external_upquery.schema_source import SchemaSource
-from external_upquery.upstream import parse_upstream
+from external_upquery.address import parse_upstream
+from external_upquery.mysql.schema_source import SchemaSource
 from integration.mysql_server import Server
 from integration.unconverted import unconverted_cursor
 from integration.upqueries import run as with_executor

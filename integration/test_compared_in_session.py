@@ -15,8 +15,8 @@ import pytest
 import uvloop
 
 import proxy.planning_worker
-from external_upquery.other_session import OtherSession, Question, Settings, Told
-from external_upquery.upstream import parse_upstream
+from external_upquery.address import parse_upstream
+from external_upquery.mysql.other_session import OtherSession, Question, Settings, Told
 from integration.mysql_server import Server
 from integration.proxy_thread import Beside, beside_database
 from integration.raw_client import RawClient

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from external_upquery.schema_source import SchemaSource
-from external_upquery.upstream import parse_upstream
+from external_upquery.address import parse_upstream
+from external_upquery.mysql.schema_source import SchemaSource
 from integration.mysql_server import Server
 from planner.api import plan_query
 from sqltypes.errors import NeedRelations, UnsupportedQuery

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from external_upquery.doctor import check
+from external_upquery.address import Upstream, parse_upstream
 from external_upquery.executor import Executor
-from external_upquery.upstream import Upstream, parse_upstream
+from external_upquery.mysql.doctor import check
 from integration.private_mysql import Server
 from integration.upqueries import answer, request, run
 from sqltypes.errors import SourceDown

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from external_upquery.upstream import parse_upstream
+from external_upquery.address import parse_upstream
 from gtid_tracker.gtid import GtidSet
 from integration.grpc_app import Proxy, held_back, proxy_beside, run
 from integration.mysql_server import Server

@@ -15,8 +15,8 @@ from typing import Any
 import pymysql
 import pytest
 
-from external_upquery.schema_source import SchemaSource
-from external_upquery.upstream import parse_upstream
+from external_upquery.address import parse_upstream
+from external_upquery.mysql.schema_source import SchemaSource
 from integration.mysql_server import Server
 from integration.random_tables import KINDS, Kind
 from integration.test_plans_mysql import _key_agrees

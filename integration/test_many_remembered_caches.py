@@ -10,7 +10,7 @@ from urllib.request import urlopen
 import pymysql
 
 from examples.lobsters.proxy_process import ProxyProcess
-from external_upquery.upstream import parse_upstream
+from external_upquery.address import parse_upstream
 from integration.mysql_server import Server
 from proxy.api import BY_GRPC
 from proxy.config import CacheDefinition

@@ -19,7 +19,7 @@ import pymysql
 import pytest
 from pymysql._auth import scramble_caching_sha2, sha2_rsa_encrypt
 
-from external_upquery.upstream import parse_upstream
+from external_upquery.address import parse_upstream
 from integration.addresses import this_machines_address
 from integration.conftest import OwnMySQL
 from integration.debian_mysql import cache_folder, loader_of, newest_unpacked

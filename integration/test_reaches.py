@@ -16,8 +16,8 @@ import pymysql
 import pytest
 
 from dataflow.operators.standing import Reach, reach
-from external_upquery.schema_source import SchemaSource
-from external_upquery.upstream import parse_upstream
+from external_upquery.address import parse_upstream
+from external_upquery.mysql.schema_source import SchemaSource
 from integration.clock_texts import TABLES, ClockTexts, inserted
 from integration.mysql_server import Server
 from integration.oracle.answers import parse

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from external_upquery import schema_source
-from external_upquery.schema_source import SchemaSource
-from external_upquery.upstream import Upstream, parse_upstream
+from external_upquery.address import Upstream, parse_upstream
+from external_upquery.mysql import schema_source
+from external_upquery.mysql.schema_source import SchemaSource
 from integration.private_mysql import Server
 from sqltypes.errors import SourceDown, SourceError
 from sqltypes.schema import ANY_TABLE, UNKNOWN_ORDER, IndexPart, Relation, Table, View

@@ -14,9 +14,9 @@ from unittest.mock import patch
 
 import pytest
 
-from external_upquery import vtgate_snapshot
 from external_upquery.protocol import Answer, ResultSet
-from external_upquery.vtgate_snapshot import Plan, bracket_of
+from external_upquery.vitess import snapshot
+from external_upquery.vitess.snapshot import Plan, bracket_of
 from gtid_tracker.bracket import Bracket
 from integration.grpc_app import run
 from integration.scripted_vitess import ScriptedVitess, ShardServers, scripted_vitess
@@ -173,7 +173,7 @@ def test_a_bracket_that_is_wrong_is_found(
 ) -> None:
     async def scenario() -> None:
         async with scripted_vitess(*shard_servers[:2], tmp_path, check="false") as vitess:
-            with patch.object(vtgate_snapshot, "bracket_of", mutant):
+            with patch.object(snapshot, "bracket_of", mutant):
                 for _ in range(5):
                     await interleaved(vitess, [where])
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from external_upquery.upstream import parse_upstream
+from external_upquery.address import parse_upstream
 from integration.conftest import OwnMySQL
 from integration.mysql_server import Server
 from proxy import second_opinion

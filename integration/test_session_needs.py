@@ -17,9 +17,9 @@ from pymysql.constants import FIELD_TYPE
 from examples.lobsters.data import SETS
 from examples.lobsters.load import load
 from examples.lobsters.queries import CATALOGUE, Sample
+from external_upquery.address import parse_upstream
 from external_upquery.login import PIN_SESSION
-from external_upquery.schema_source import SchemaSource
-from external_upquery.upstream import parse_upstream
+from external_upquery.mysql.schema_source import SchemaSource
 from integration.mysql_server import Server
 from integration.random_queries import random_query, views
 from integration.random_tables import first_rows, random_tables

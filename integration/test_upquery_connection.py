@@ -12,10 +12,10 @@ from typing import TypeVar
 import pytest
 import uvloop
 
+from external_upquery.address import Upstream, parse_upstream
 from external_upquery.connection import CHUNK, Connection, open_connection
 from external_upquery.login import PINNED, log_in
 from external_upquery.protocol import Answer, Answers, Done, ResultSet
-from external_upquery.upstream import Upstream, parse_upstream
 from integration.certificates import certificate
 from integration.private_mysql import Server
 from sqltypes.errors import ConfigError, SourceDown, SourceError

@@ -10,8 +10,8 @@ from dataclasses import replace
 import pytest
 
 from dataflow.messages import OwnAnswer, Statement, UpqueryAnswer, UpqueryFailed
+from external_upquery.address import Upstream, parse_upstream
 from external_upquery.executor import Executor
-from external_upquery.upstream import Upstream, parse_upstream
 from gtid_tracker.gtid import GtidSet
 from integration.private_mysql import Server
 from integration.upqueries import LONG, answer, failure, outcome, request, run, turn, writing

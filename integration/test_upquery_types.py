@@ -8,9 +8,9 @@ from decimal import Decimal
 
 import pytest
 
+from external_upquery.address import parse_upstream
 from external_upquery.executor import Executor
-from external_upquery.schema_source import SchemaSource
-from external_upquery.upstream import parse_upstream
+from external_upquery.mysql.schema_source import SchemaSource
 from integration.private_mysql import Server
 from integration.upqueries import answer, request, run
 from sqltypes.schema import ResultColumn, SqlType, Table

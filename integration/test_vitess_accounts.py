@@ -14,7 +14,7 @@ from urllib.parse import quote
 import pymysql
 import pytest
 
-from external_upquery.upstream import parse_upstream
+from external_upquery.address import parse_upstream
 from integration.certificates import certificate
 from integration.grpc_app import run
 from integration.vitess.cluster import Cluster

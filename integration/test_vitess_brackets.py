@@ -16,7 +16,7 @@ from dataflow.messages import Statement, StreamEvent, Transaction
 from external_upquery.connection import Connection
 from external_upquery.login import CLIENT_DEPRECATE_EOF, Login
 from external_upquery.protocol import Answer
-from external_upquery.vtgate_snapshot import plan, read
+from external_upquery.vitess.snapshot import plan, read
 from gtid_tracker.bracket import NOTHING, Bracket
 from gtid_tracker.gtid import Gtid
 from integration.test_vitess_stream import Reading

@@ -10,7 +10,7 @@ from dataclasses import replace
 
 import pytest
 
-from external_upquery.upstream import parse_upstream
+from external_upquery.address import parse_upstream
 from integration.clients import world
 from integration.clients.addresses import Address, names
 from integration.clients.outcome import Client, run, share_of_hits

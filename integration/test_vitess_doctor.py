@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from external_upquery.upstream import parse_upstream
+from external_upquery.address import parse_upstream
 from integration.grpc_app import run
 from integration.mysql_server import Server
 from integration.vitess.cluster import Cluster

@@ -12,8 +12,8 @@ from unittest.mock import patch
 
 import pytest
 
-from external_upquery.vtgate_dialect import VtgateDialect
-from external_upquery.vtgate_snapshot import Plan
+from external_upquery.vitess.dialect import VtgateDialect
+from external_upquery.vitess.snapshot import Plan
 from integration.grpc_app import run
 from integration.vitess.cluster import Cluster
 from integration.vitess.proxy import VitessProxy, proxy_before

@@ -11,7 +11,7 @@ import pymysql
 import pytest
 
 from dataflow.messages import Ddl, Progress, StreamEvent, Transaction
-from external_upquery.vtgate_routes import Routes, Rows, explain, keyspaces
+from external_upquery.vitess.routes import Routes, Rows, explain, keyspaces
 from integration.grpc_app import run
 from integration.vitess.cluster import Cluster
 from integration.vitess.operations import MoveTables

@@ -14,8 +14,8 @@ from typing import Any, Self
 import pymysql
 import pytest
 
+from external_upquery.address import parse_upstream
 from external_upquery.login import log_in
-from external_upquery.upstream import parse_upstream
 from integration.grpc_app import run
 from integration.vitess.cluster import Cluster
 from integration.vitess.proxy import VitessProxy, address, proxy_before

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 
 from bulk.account import account_of
-from external_upquery.upstream import parse_upstream
+from external_upquery.address import parse_upstream
 from integration.mysql_server import Server
 from vstream.binlog.connection import log_in
 

@@ -12,8 +12,8 @@ from typing import Any, TypeVar
 import uvloop
 
 from dataflow.messages import Statement, UpqueryAnswer, UpqueryFailed, UpqueryRequest
+from external_upquery.address import Upstream, parse_upstream
 from external_upquery.executor import Executor
-from external_upquery.upstream import Upstream, parse_upstream
 from integration.private_mysql import Server
 from sqltypes.errors import UpwellError
 

@@ -27,8 +27,8 @@ from bulk.session import SparkSettings
 from dataflow.engine import FILL_PATIENCE, Engine
 from dataflow.messages import Ddl, Gap, Restarted, StreamEvent
 from dataflow.shards import by_root
+from external_upquery.address import Upstream, is_loopback, parse_upstream
 from external_upquery.admission import Admission
-from external_upquery.upstream import Upstream, is_loopback, parse_upstream
 from planner.matcher import QueryMatcher
 from proxy import source_clock, source_zones
 from proxy.access_log import AccessLog

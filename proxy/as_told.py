@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from external_upquery.columns import RawColumn, length_encoded, length_encoded_integer, parse_column
-from external_upquery.other_session import Settings
+from external_upquery.mysql.other_session import Settings
 from sqltypes.expression import Row, Value
 from sqltypes.schema import ResultColumn
 

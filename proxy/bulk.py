@@ -14,7 +14,7 @@ import structlog
 from dataflow.engine import Engine
 from dataflow.entries import Held
 from dataflow.reader import ReaderNode, held_bytes
-from external_upquery.upstream import Upstream
+from external_upquery.address import Upstream
 from planner.all_keys import listing_sql, why_not_listed
 from proxy.api import ParameterValue
 from proxy.bulk_askers import AT_ONCE, DirectAsker, SparkAsker

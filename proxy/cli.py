@@ -21,7 +21,7 @@ import click
 import structlog
 import uvloop
 
-from external_upquery.upstream import parse_upstream
+from external_upquery.address import parse_upstream
 from proxy.config import BY_NAME, SETTINGS, Config, Setting, from_process, upstream_from_process
 from proxy.log_lines import LogLines, Rate
 from proxy.machine import clients_within, raise_open_files, too_few_files
@@ -157,7 +157,7 @@ def set_level(config: Config) -> None:
 @reporting_errors
 def run_doctor(as_json: bool, **options: str | None) -> None:
     # Here, and not above: `serve` starts sooner without it.
-    from external_upquery.doctor import check
+    from external_upquery.mysql.doctor import check
     from sqltypes.source_checks import Severity
 
     url, connections = upstream_from_process(by_name(options))

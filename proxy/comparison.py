@@ -6,7 +6,8 @@ keys are still held then and nothing has touched them since, their answer was th
 MySQL's must equal it, up to what MySQL may choose (`proxy/agreement.py`). In all other cases nothing is known.
 
 What a session was told (`told`) is compared with what MySQL tells under that session's variables, on a connection that
-is given these (`external_upquery/other_session.py`): the answers that our own connections hear are all of one kind.
+is given these (`external_upquery/mysql/other_session.py`): the answers that our own connections hear are all of one
+kind.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from dataflow.large_answers import Steps, answered, at_once
 from dataflow.messages import Ddl, Gap, Restarted, Statement, StreamEvent, UpqueryAnswer, UpqueryFailed, UpqueryRequest
 from dataflow.reader import LARGE_BYTES, MANY_DEPS, ReaderNode
 from external_upquery.columns import RawColumn
-from external_upquery.other_session import OtherSession, Question, Told
+from external_upquery.mysql.other_session import OtherSession, Question, Told
 from gtid_tracker.bracket import Bracket
 from gtid_tracker.gtid import Gtid, GtidSet
 from planner.plan import AnswerArrangement

@@ -17,7 +17,7 @@ from typing import Any
 
 from bulk.access_rows import AccessSettings
 from bulk.session import DEFAULT_MASTER
-from external_upquery.upstream import is_loopback, parse_upstream
+from external_upquery.address import is_loopback, parse_upstream
 from proxy.api import BY_FILE, MadeBy
 from proxy.auto_policy import Policy
 from proxy.grpc_server import DEFAULT_MESSAGE_LIMIT

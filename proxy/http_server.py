@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 
 import structlog
 
-from external_upquery.upstream import is_loopback
+from external_upquery.address import is_loopback
 from proxy.api import System
 from proxy.config import Config
 from proxy.metrics import CONTENT_TYPE_LATEST, Metrics

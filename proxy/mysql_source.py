@@ -8,11 +8,11 @@ from collections.abc import Iterable
 from bulk.account import account_of
 from dataflow.messages import Keyed
 from dataflow.shards import Shards
-from external_upquery.doctor import UNKNOWN_DATABASE
+from external_upquery.address import Upstream
 from external_upquery.executor import Executor
-from external_upquery.other_session import OtherSession
-from external_upquery.schema_source import Name, SchemaSource
-from external_upquery.upstream import Upstream
+from external_upquery.mysql.doctor import UNKNOWN_DATABASE
+from external_upquery.mysql.other_session import OtherSession
+from external_upquery.mysql.schema_source import Name, SchemaSource
 from gtid_tracker.gtid import GtidSet
 from proxy import prepared_watch, reset_watch
 from proxy.kept_schema import KeptSchema

@@ -17,7 +17,7 @@ from dataflow.engine import Engine
 from dataflow.entries import Held
 from dataflow.messages import Gap, Progress, StreamEvent
 from dataflow.reader import ReaderNode
-from external_upquery.upstream import Upstream
+from external_upquery.address import Upstream
 from gtid_tracker.gtid import GtidSet
 from planner.clock import MAY_HAVE
 from planner.explain import dot, explain

@@ -21,7 +21,7 @@ from pymysqlreplication.row_event import DeleteRowsEvent, UpdateRowsEvent, Write
 
 from bulk.account import account_of
 from dataflow.messages import Pair, StreamEvent, Transaction
-from external_upquery.upstream import Upstream
+from external_upquery.address import Upstream
 from gtid_tracker.gtid import Gtid, GtidSet, MutableGtidSet
 from sqltypes.source_checks import Finding, Severity
 from vstream.binlog.assemble import Assembler

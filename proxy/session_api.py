@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-from external_upquery.other_session import Settings
+from external_upquery.mysql.other_session import Settings
 from gtid_tracker.gtid import GtidSet
 from proxy.accounts import Accounts
 from proxy.api import DEFAULT_WAIT, Answer, Cache, Demand, ListLookup, Lookup, Moment, ParameterValue, Served, System

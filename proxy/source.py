@@ -12,12 +12,12 @@ from typing import Protocol
 
 from dataflow.messages import Keyed, UpqueryRequest
 from dataflow.shards import Shards
+from external_upquery.address import Upstream
 from external_upquery.executor import Deliver
-from external_upquery.other_session import OtherSession
+from external_upquery.mysql.other_session import OtherSession
+from external_upquery.mysql.schema_source import Name
 from external_upquery.passed import Passed
 from external_upquery.pool import Packet
-from external_upquery.schema_source import Name
-from external_upquery.upstream import Upstream
 from gtid_tracker.bracket import History
 from gtid_tracker.gtid import GtidSet
 from planner.bare_names import BareNames

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from external_upquery.upstream import Upstream, parse_upstream
+from external_upquery.address import Upstream, parse_upstream
 from proxy.mysql_source import MysqlSource
 from proxy.source import Source
 from proxy.vitess_source import VitessSource

@@ -19,8 +19,8 @@ import structlog
 from bulk.frames import HEAD, Answered, Ask, Cancel, Ended, Open, Opened, Piece, Refused, packed, unpacked
 from bulk.questions import Login, Question
 from bulk.session import SparkSettings, why_unavailable
+from external_upquery.address import Upstream
 from external_upquery.login import PIN_SESSION, arguments
-from external_upquery.upstream import Upstream
 from sqltypes.errors import SparkUnavailable
 
 log = structlog.get_logger("upwell.spark")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from external_upquery.other_session import Settings
+from external_upquery.mysql.other_session import Settings
 from proxy.api import ParameterValue
 from proxy.as_told import AsTold
 from proxy.sample import TRIES

@@ -11,11 +11,11 @@ from typing import Any
 
 import pymysql
 
+from external_upquery.address import Upstream
 from external_upquery.login import connect
-from external_upquery.upstream import Upstream
-from external_upquery.vitess_schema import VitessSchema
-from external_upquery.vtgate_release import ASK as RELEASE
-from external_upquery.vtgate_release import release_of
+from external_upquery.vitess.release import ASK as RELEASE
+from external_upquery.vitess.release import release_of
+from external_upquery.vitess.schema import VitessSchema
 from proxy.vitess_source import grpc_credentials
 from sqltypes.errors import ConfigError, SourceDown, SourceError, UpwellError
 from sqltypes.source_checks import Finding, Severity

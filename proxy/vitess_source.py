@@ -12,14 +12,14 @@ import structlog
 
 from dataflow.messages import Ddl, Keyed
 from dataflow.shards import Shards
+from external_upquery.address import Upstream
 from external_upquery.executor import Executor
-from external_upquery.upstream import Upstream
-from external_upquery.vitess_schema import Distributed, VitessSchema
-from external_upquery.vtgate_dialect import VtgateDialect
-from external_upquery.vtgate_finding import Finding
-from external_upquery.vtgate_places import Key
-from external_upquery.vtgate_release import ASK as RELEASE
-from external_upquery.vtgate_release import release_of
+from external_upquery.vitess.dialect import VtgateDialect
+from external_upquery.vitess.release import ASK as RELEASE
+from external_upquery.vitess.release import release_of
+from external_upquery.vitess.schema import Distributed, VitessSchema
+from external_upquery.vitess.shard_lookup import Finding
+from external_upquery.vitess.shard_of_key import Key
 from planner.bare_names import BareNames
 from proxy.vtgate_watch import RoutesWatch
 from sqltypes.errors import ConfigError, SourceError

@@ -1,5 +1,5 @@
 """Asks vtgate now and then what it does with the tables that are cached: no stream tells that a table or a shard has
-moved to another keyspace, nor that the VSchema has changed (`external_upquery/vtgate_routes.py`)."""
+moved to another keyspace, nor that the VSchema has changed (`external_upquery/vitess/routes.py`)."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ import structlog
 from dataflow.messages import Ddl
 from external_upquery.columns import table_of
 from external_upquery.protocol import Answer, ResultSet, query
-from external_upquery.vtgate_routes import ALL_VINDEXES, Routes, Rows, another, bare, elsewhere, no_rows_of, vindexes_of
-from external_upquery.vtgate_snapshot import use
+from external_upquery.vitess.routes import ALL_VINDEXES, Routes, Rows, another, bare, elsewhere, no_rows_of, vindexes_of
+from external_upquery.vitess.snapshot import use
 from planner.bare_names import BareNames
 from proxy.periodic import Periodic
 from sqltypes.errors import SourceError, UpwellError

@@ -1,8 +1,7 @@
 """What a source's tables look like, as far as a cache must know.
 
-Built by `external_upquery/schema_source.py` by reflection, read by everybody above. All of it is immutable: a changed
-table is a new
-`Table`.
+Built by `external_upquery/mysql/schema_source.py` by reflection, read by everybody above. All of it is immutable: a
+changed table is a new `Table`.
 
 The canonical form of a value, one per column type, whether it came from the binlog, from an upquery or from a client:
 

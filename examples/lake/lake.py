@@ -19,7 +19,7 @@ from pyspark.sql.types import DecimalType, StructType
 from pyspark.sql.window import Window
 
 from bulk.session import SparkSettings, open_session, why_unavailable
-from external_upquery.upstream import Upstream, parse_upstream
+from external_upquery.address import Upstream, parse_upstream
 from upwell.spark import FORMAT, register
 
 if TYPE_CHECKING:

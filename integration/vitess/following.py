@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from dataflow.messages import Ddl, Gap, StreamEvent, Transaction
-from external_upquery.upstream import parse_upstream
+from external_upquery.address import parse_upstream
 from integration.vitess.cluster import Cluster
 from integration.vitess.proxy import address
 from integration.vitess.shop import ITEM, SHARDED, Writer, executed

@@ -6,7 +6,7 @@ import asyncio
 import errno
 import socket
 
-from external_upquery.upstream import Upstream
+from external_upquery.address import Upstream
 from proxy.mysql.login_errors import source_down
 
 Address = str | tuple[str, int] | tuple[str, int, int, int] | tuple[int, bytes]

@@ -15,7 +15,7 @@ import socket
 import ssl
 from dataclasses import dataclass, field, replace
 
-from external_upquery.upstream import Upstream
+from external_upquery.address import Upstream
 from proxy.mysql.auth_relay import CACHING_SHA2, DENY_ME, AuthRelay, Outcome, Step, Terms, Turn
 from proxy.mysql.compression import Compression, agreed
 from proxy.mysql.dial import connected

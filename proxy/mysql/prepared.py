@@ -11,7 +11,7 @@ from itertools import chain, compress, repeat
 from operator import le, or_
 from typing import TYPE_CHECKING
 
-from external_upquery.other_session import Settings
+from external_upquery.mysql.other_session import Settings
 from planner.needs import SESSION_NEEDS
 from proxy.mysql.announced import Heads
 from proxy.mysql.announces import Announces

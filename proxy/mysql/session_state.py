@@ -17,7 +17,7 @@ import re
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from external_upquery.other_session import Settings
+from external_upquery.mysql.other_session import Settings
 from gtid_tracker.gtid import GtidSet
 from planner.needs import COLLATION, ESCAPES, LOCAL, PACKET, STEADY
 from proxy.accounts import Accounts

@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping, Sequence
 
 from external_upquery.login import PINNED
-from external_upquery.other_session import Settings
+from external_upquery.mysql.other_session import Settings
 from planner.needs import BY_CODES, BYTES, LOCAL, OF_MODE, PACKET, SESSION_NEEDS, STEADY, STRINGS
 from proxy.mysql.packets import Malformed
 from proxy.mysql.sql_modes import JUDGED, NO_MATTER, TAIL, modes_of, value_of

@@ -10,8 +10,8 @@ from contextlib import closing
 
 import pytest
 
+from external_upquery.address import Upstream
 from external_upquery.admission import Admission
-from external_upquery.upstream import Upstream
 
 SECONDS = 0.2  # until a source that says nothing is asked otherwise
 SHUTS_DOWN = b"\xff" + (1053).to_bytes(2, "little") + b"Server shutdown in progress"

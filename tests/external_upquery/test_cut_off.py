@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from external_upquery.address import parse_upstream
 from external_upquery.login import log_in
-from external_upquery.schema_source import SchemaSource
-from external_upquery.upstream import parse_upstream
+from external_upquery.mysql.schema_source import SchemaSource
 from sqltypes.errors import SourceDown, SourceError
 from tests.support.cut_off import CUT_OFF, server_that_ends
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 from unittest.mock import patch
 
-from external_upquery.upstream import Upstream
+from external_upquery.address import Upstream
 from proxy.mysql.handshake import LoginSettings, log_in
 from proxy.mysql.logged_in import LoggedIn
 from proxy.mysql.login_packets import tls_request

@@ -18,7 +18,7 @@ from typing import Any, cast
 
 from structlog.testing import capture_logs
 
-from external_upquery.upstream import parse_upstream
+from external_upquery.address import parse_upstream
 from proxy.mysql.handshake import login_settings
 from proxy.mysql.listener import MysqlListener
 from proxy.mysql.packets import CLIENT_DEPRECATE_EOF, packet

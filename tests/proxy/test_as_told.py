@@ -7,7 +7,7 @@ import struct
 import pytest
 
 from external_upquery.columns import RawColumn
-from external_upquery.other_session import Settings
+from external_upquery.mysql.other_session import Settings
 from proxy.as_told import AsTold, shown
 from proxy.mysql.packets import lenenc, packet
 from sqltypes.schema import BIGINT, DOUBLE, ResultColumn, SqlType

@@ -22,7 +22,7 @@ from dataflow.messages import (
     UpqueryRequest,
 )
 from external_upquery.columns import RawColumn
-from external_upquery.other_session import Question, Settings, Told
+from external_upquery.mysql.other_session import Question, Settings, Told
 from gtid_tracker.bracket import Bracket
 from gtid_tracker.gtid import Gtid, GtidSet
 from proxy.as_told import AsTold

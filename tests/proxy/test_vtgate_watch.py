@@ -11,8 +11,8 @@ from pymysql.constants import FIELD_TYPE
 
 from dataflow.messages import Ddl
 from external_upquery.protocol import Answer, Answers, Done, query
-from external_upquery.vtgate_routes import ALL_VINDEXES, Route, Routes, explain, no_rows_of, reads_table
-from external_upquery.vtgate_snapshot import use
+from external_upquery.vitess.routes import ALL_VINDEXES, Route, Routes, explain, no_rows_of, reads_table
+from external_upquery.vitess.snapshot import use
 from proxy.vtgate_watch import EVERY, RoutesWatch
 from sqltypes.errors import SourceDown, SourceError, UpwellError
 from tests.support import mysql_packets as server

@@ -4,7 +4,7 @@ or no comparison comes to anything."""
 from __future__ import annotations
 
 from dataflow.messages import UpqueryRequest
-from external_upquery import vtgate_snapshot
+from external_upquery.vitess import snapshot
 from gtid_tracker.bracket import NOTHING, Bracket
 from gtid_tracker.gtid import GtidSet
 from proxy.comparison import Comparer, Comparison
@@ -49,7 +49,7 @@ SHARDED_TRIALS = (
         "compared",
         "what is asked alone is within its bracket",
         edit(
-            vtgate_snapshot,
+            snapshot,
             "plan",
             ("rows, of_checks = add(packets, statements), add(packets, checks)", "rows = add(packets, statements)"),
             ("UPPER)\n", "UPPER)\n    of_checks = add(packets, checks)\n"),

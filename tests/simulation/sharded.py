@@ -3,7 +3,7 @@
 The stream brings each shard's transactions in their order; in what order it brings those of several shards is the
 schedule's choice, and one may stand still. An upquery is asked of the shards that have its keys, or of all. Of each it
 reads gtid_executed before anything else, then a snapshot, then gtid_owned and gtid_executed: each at a moment of its
-own, in the order of `external_upquery/vtgate_snapshot.py`, where the first rows that are read open the snapshot. Its
+own, in the order of `external_upquery/vitess/snapshot.py`, where the first rows that are read open the snapshot. Its
 bracket is the union.
 
 In a reshard the old shards' binlogs end with a journal. vtgate goes on with the new shards once it has read all of
@@ -20,7 +20,7 @@ from dataflow.derivation import Params
 from dataflow.messages import Gap, Restarted, UpqueryRequest
 from dataflow.reader import ReaderNode
 from dataflow.shards import Shards
-from external_upquery import vtgate_snapshot
+from external_upquery.vitess import snapshot as vtgate_snapshot
 from gtid_tracker.bracket import Bracket
 from gtid_tracker.gtid import GtidSet
 from sqltypes.expression import Key, Row

@@ -6,7 +6,7 @@ import ssl
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from external_upquery.upstream import parse_upstream
+from external_upquery.address import parse_upstream
 from proxy.mysql.certificate import server_context
 from proxy.mysql.handshake import login_settings
 from proxy.mysql.packets import error_payload, parse_error

@@ -9,7 +9,7 @@ from pathlib import Path
 import pymysql
 import pytest
 
-from external_upquery.upstream import parse_upstream
+from external_upquery.address import parse_upstream
 from proxy.mysql.certificate import server_context
 from proxy.mysql.handshake import login_settings
 from proxy.mysql.login_packets import tls_request

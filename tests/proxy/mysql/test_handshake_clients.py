@@ -14,7 +14,7 @@ import pymysql
 import pytest
 import uvloop
 
-from external_upquery.upstream import parse_upstream
+from external_upquery.address import parse_upstream
 from proxy.mysql.certificate import server_context
 from proxy.mysql.handshake import log_in, login_settings
 from proxy.mysql.login_packets import tls_request

@@ -20,10 +20,10 @@ from pymysql.connections import Connection
 from sqlalchemy.dialects.mysql.base import ischema_names
 from sqlalchemy.engine.reflection import Inspector
 
-from external_upquery import view_text
-from external_upquery.column_types import GEOMETRIES, column_type
+from external_upquery.address import Upstream
 from external_upquery.login import CUT_OFF, connect
-from external_upquery.upstream import Upstream
+from external_upquery.mysql import view_text
+from external_upquery.mysql.column_types import GEOMETRIES, column_type
 from planner.sql_text import relation_name
 from sqltypes.errors import SourceDown, SourceError
 from sqltypes.schema import (

@@ -13,12 +13,12 @@ from dataclasses import dataclass, replace
 import pymysql
 from pymysql.connections import Connection
 
+from external_upquery.address import Upstream
 from external_upquery.login import CUT_OFF, connect
-from external_upquery.schema_source import Name, SchemaSource
-from external_upquery.upstream import Upstream
-from external_upquery.vtgate_errors import passes
-from external_upquery.vtgate_places import Vindex, spelled_apart
-from external_upquery.vtgate_routes import Route, columns_of, question, quoted, route_of, vindexes_of
+from external_upquery.mysql.schema_source import Name, SchemaSource
+from external_upquery.vitess.errors import passes
+from external_upquery.vitess.routes import Route, columns_of, question, quoted, route_of, vindexes_of
+from external_upquery.vitess.shard_of_key import Vindex, spelled_apart
 from planner.support import SYSTEM_SCHEMAS
 from sqltypes.errors import SourceDown, SourceError, UnsupportedQuery
 from sqltypes.schema import Relation, SchemaSnapshot, Table

@@ -3,7 +3,7 @@
     SELECT shard FROM `keyspace`.`vindex` WHERE id = value
 
 What it says holds until the shards are others, or the VSchema is. What it said of one VSchema is not remembered with
-another: the tables' routes (`vtgate_routes.py`) are asked for before and behind, and `Places.era` tells whether all was
+another: the tables' routes (`vitess/routes.py`) are asked for before and behind, and `Places.era` tells whether all was
 forgotten since.
 """
 

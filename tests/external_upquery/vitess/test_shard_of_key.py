@@ -8,8 +8,8 @@ from pymysql.constants import FIELD_TYPE
 from dataflow.messages import Keyed, Statement, UpqueryRequest
 from dataflow.shards import MOST_KEYS
 from external_upquery.protocol import Answer, Answers, query
-from external_upquery.vtgate_dialect import VtgateDialect
-from external_upquery.vtgate_places import Places, Vindex, spelled_apart
+from external_upquery.vitess.dialect import VtgateDialect
+from external_upquery.vitess.shard_of_key import Places, Vindex, spelled_apart
 from gtid_tracker.gtid import GtidSet
 from sqltypes.schema import Column, SqlType, Table
 from tests.support import mysql_packets as server

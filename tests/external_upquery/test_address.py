@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from external_upquery.upstream import parse_upstream
+from external_upquery.address import parse_upstream
 from sqltypes.errors import ConfigError
 
 

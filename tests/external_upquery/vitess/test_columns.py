@@ -7,7 +7,7 @@ from pymysql.constants import FIELD_TYPE, FLAG
 
 from external_upquery.columns import RawColumn
 from external_upquery.protocol import COM_STMT_PREPARE, Answer, Done, Prepared, command, query
-from external_upquery.vtgate_columns import described, describing
+from external_upquery.vitess.columns import described, describing
 from sqltypes.errors import SourceError
 
 SENDING = describing("SELECT 1", "shop", "-80")

@@ -12,9 +12,9 @@ from typing import Any
 import pymysql
 from pymysql.connections import Connection
 
+from external_upquery.address import Upstream
 from external_upquery.login import connect
-from external_upquery.snapshot import EXACT_END, EXACT_OPENING
-from external_upquery.upstream import Upstream
+from external_upquery.mysql.snapshot import EXACT_END, EXACT_OPENING
 from sqltypes.errors import SourceDown, SourceError
 from sqltypes.source_checks import (
     BINLOG_STATUS,

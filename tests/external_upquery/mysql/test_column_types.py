@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from pymysql.constants import FIELD_TYPE, FLAG
 
-from external_upquery.column_types import column_type, members_of
 from external_upquery.columns import RawColumn, to_result_column, to_sql_type
+from external_upquery.mysql.column_types import column_type, members_of
 from sqltypes.schema import SqlType
 
 

@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from dataflow.messages import Keyed, OwnAnswer, Statement, UpqueryRequest
-from external_upquery import snapshot, vtgate_columns, vtgate_snapshot
 from external_upquery.dialect import Asked, Bracketed, Describing, Position
+from external_upquery.mysql import snapshot
 from external_upquery.passed import Passed
 from external_upquery.protocol import Answer, Prepared, ResultSet
-from external_upquery.vtgate_errors import passes
-from external_upquery.vtgate_looks import Looking
-from external_upquery.vtgate_places import Key, Places
-from external_upquery.vtgate_routes import Route, Routes
+from external_upquery.vitess import columns as vtgate_columns
+from external_upquery.vitess import snapshot as vtgate_snapshot
+from external_upquery.vitess.errors import passes
+from external_upquery.vitess.route_check import Looking
+from external_upquery.vitess.routes import Route, Routes
+from external_upquery.vitess.shard_of_key import Key, Places
 from gtid_tracker.bracket import history_of
 from gtid_tracker.gtid import GtidSet
 from sqltypes.errors import SourceDown, SourceError, UpwellError

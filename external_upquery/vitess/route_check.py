@@ -1,4 +1,4 @@
-"""Whether an upquery's answer came by the routes that are known (`vtgate_routes.py`). Pure."""
+"""Whether an upquery's answer came by the routes that are known (`vitess/routes.py`). Pure."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from dataflow.messages import Statement
 from external_upquery.columns import RawColumn, table_of
 from external_upquery.protocol import Answer, ResultSet, query
-from external_upquery.vtgate_routes import Route, Routes, question, route_of, vindexes_of
+from external_upquery.vitess.routes import Route, Routes, question, route_of, vindexes_of
 from sqltypes.errors import SourceError
 
 NAME = re.compile("`((?:[^`]|``)*)`")

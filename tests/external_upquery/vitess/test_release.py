@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from external_upquery.vtgate_release import release_of
+from external_upquery.vitess.release import release_of
 from sqltypes.errors import ConfigError
 
 

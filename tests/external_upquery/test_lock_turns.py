@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from external_upquery.turns import Turns
+from external_upquery.lock_turns import Turns
 
 
 def test_one_of_a_table_runs_the_others_follow_in_order() -> None:

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from external_upquery.vtgate_routes import (
+from external_upquery.vitess.routes import (
     Route,
     Routes,
     explain,

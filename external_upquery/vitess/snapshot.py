@@ -13,7 +13,7 @@ the order is that of a bracket on MySQL (`snapshot.py`): X before the first row 
 O and X behind it. Each shard's MySQL has GTIDs of its own (U is its UUID). So the union of what the shards say is a
 bracket: the lower bound of each shard's snapshot, and what may be in it beyond that. What vtgate makes of the shards'
 rows is a function of one snapshot of each. (Across shards there is no one moment, in no transaction of Vitess'.)
-The looks are questions about the VSchema (`vtgate_routes.py`), which vtgate answers itself.
+The looks are questions about the VSchema (`vitess/routes.py`), which vtgate answers itself.
 Outside of a transaction a tablet may hand over what another session has been answered before: there is no bracket then.
 """
 
@@ -23,9 +23,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from dataflow.messages import Statement
+from external_upquery.mysql.snapshot import COMMIT, UPPER, add
 from external_upquery.protocol import Answer, ResultSet, query
-from external_upquery.snapshot import COMMIT, UPPER, add
-from external_upquery.vtgate_looks import NO_LOOKS, Looks
+from external_upquery.vitess.route_check import NO_LOOKS, Looks
 from gtid_tracker.bracket import NOTHING, Bracket, history_of
 from gtid_tracker.gtid import GtidSet, parse_owned
 from sqltypes.errors import SourceDown, SourceError

@@ -13,7 +13,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 
 from dataflow.messages import Keyed
-from external_upquery.vtgate_places import Key
+from external_upquery.vitess.shard_of_key import Key
 from sqltypes.errors import UpwellError
 
 AT_ONCE = 2  # batches under way

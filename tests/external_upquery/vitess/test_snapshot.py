@@ -7,7 +7,7 @@ from pymysql.constants import FIELD_TYPE
 
 from dataflow.messages import Statement
 from external_upquery.protocol import Answer, Answers, query
-from external_upquery.vtgate_snapshot import Plan, plan, read
+from external_upquery.vitess.snapshot import Plan, plan, read
 from gtid_tracker.bracket import Bracket
 from gtid_tracker.gtid import GtidSet
 from sqltypes.errors import SourceDown, SourceError

@@ -9,10 +9,10 @@ from pymysql.constants import FIELD_TYPE
 
 from dataflow.messages import Keyed, Statement, UpqueryRequest
 from external_upquery.protocol import Answer, Answers, query
-from external_upquery.vtgate_dialect import VtgateDialect
-from external_upquery.vtgate_looks import Looking
-from external_upquery.vtgate_places import Vindex
-from external_upquery.vtgate_routes import Route, Routes, question, vindexes_of
+from external_upquery.vitess.dialect import VtgateDialect
+from external_upquery.vitess.route_check import Looking
+from external_upquery.vitess.routes import Route, Routes, question, vindexes_of
+from external_upquery.vitess.shard_of_key import Vindex
 from gtid_tracker.gtid import GtidSet
 from sqltypes.errors import SourceDown
 from sqltypes.schema import Column, SqlType, Table

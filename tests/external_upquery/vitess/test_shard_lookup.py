@@ -9,10 +9,10 @@ from collections.abc import Sequence
 import pytest
 
 from dataflow.messages import Keyed
-from external_upquery.vtgate_finding import AT_ONCE, MOST, Finding
-from external_upquery.vtgate_places import Key, Places
+from external_upquery.vitess.shard_lookup import AT_ONCE, MOST, Finding
+from external_upquery.vitess.shard_of_key import Key, Places
 from sqltypes.errors import SourceDown
-from tests.external_upquery.test_vtgate_places import TABLE, answers, places
+from tests.external_upquery.vitess.test_shard_of_key import TABLE, answers, places
 
 ROWS = Keyed(TABLE, ("id",), [(1,)])
 

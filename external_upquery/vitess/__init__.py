@@ -1,0 +1,1 @@
+"""What is particular to vtgate: its bracket, its schema, and on which shard a key is."""
