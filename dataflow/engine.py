@@ -4,17 +4,20 @@ One transaction of the source takes effect before anything else happens; fills a
 and subscribers told between two transactions. So no delta is in flight while a lookup is made, and a reader never shows
 half a transaction.
 
-What is held, and what events and fills do to it, is in `dataflow/state.py`; who waits for what is in
-`dataflow/reads.py`. Here are the stream, and the answers of the upqueries under way.
+What is held, and what events and fills do to it, is in `dataflow/fills/state.py`; who waits for what is in
+`dataflow/fills/waiting_reads.py`. Here are the stream, and the answers of the upqueries under way.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
-from dataflow.eviction import GOING
-from dataflow.fill import Fill, Read
-from dataflow.large_answers import Steps
+from dataflow.fills.fill import Fill, Read
+from dataflow.fills.subscription import ENDED
+from dataflow.fills.waiting_reads import Reads
+from dataflow.held.eviction import GOING
+from dataflow.held.in_steps import Steps
+from dataflow.held.reader import ReaderNode
 from dataflow.messages import (
     Differs,
     Effect,
@@ -25,9 +28,6 @@ from dataflow.messages import (
     UpqueryAnswer,
     UpqueryFailed,
 )
-from dataflow.reader import ReaderNode
-from dataflow.reads import Reads
-from dataflow.subscription import ENDED
 from gtid_tracker.gtid import GtidSet
 from planner.plan import QueryPlan
 from sqltypes.errors import (
@@ -74,7 +74,7 @@ class Engine(Reads):
         return effects + self.subscriptions.end_closed(ENDED["cache_dropped"])
 
     def tidy(self, most: int) -> bool:
-        """Takes apart so much of what was let go (`dataflow/remains.py`). Whether there is more to do."""
+        """Takes apart so much of what was let go (`dataflow/held/remains.py`). Whether there is more to do."""
         remains = self.memory.remains
         if remains:
             remains.take_apart(most)

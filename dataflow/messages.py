@@ -20,7 +20,7 @@ from sqltypes.expression import Key, Row, Value
 from sqltypes.schema import ResultColumn, Table
 
 if TYPE_CHECKING:
-    from dataflow.check import Check
+    from dataflow.held.check import Check
 
 Pair = tuple[Row | None, Row | None]  # (before, after): an insert has no before, a delete no after
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from dataflow.large_change import SIZES, Sizes
+from dataflow.changes.large_change import SIZES, Sizes
 from gtid_tracker.gtid import GtidSet
 from integration.grpc_app import Proxy, proxy_beside, run
 from integration.mysql_server import Server

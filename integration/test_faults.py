@@ -21,12 +21,12 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
-import dataflow.dispatch
+import dataflow.changes.dispatch
 import dataflow.engine
-import dataflow.fill
-import dataflow.insertion
-import dataflow.reader
-import dataflow.state
+import dataflow.fills.fill
+import dataflow.fills.insertion
+import dataflow.fills.state
+import dataflow.held.reader
 import external_upquery.executor
 import planner.matcher
 import proxy.caches
@@ -94,25 +94,25 @@ READS: tuple[tuple[Any, str], ...] = (
     (proxy.caches.OpenCache, "encode_as"),
     (proxy.encoding.Encoding, "learn"),
     (proxy.keys.KeyBinder, "bind"),
-    (dataflow.reader.ReaderNode, "body"),
-    (dataflow.reader.ReaderNode, "derive"),
-    (dataflow.reader.ReaderNode, "finish_passed"),
+    (dataflow.held.reader.ReaderNode, "body"),
+    (dataflow.held.reader.ReaderNode, "derive"),
+    (dataflow.held.reader.ReaderNode, "finish_passed"),
     (dataflow.engine.Engine, "read"),
     (dataflow.engine.Engine, "hold"),
     (dataflow.engine.Engine, "_start"),
     (dataflow.engine.Engine, "_tell"),
     (dataflow.engine.Engine, "_insert"),
-    (dataflow.fill.Fill, "request"),
-    (dataflow.fill.Fill, "take"),
-    (dataflow.fill.Fill, "answer"),
-    (dataflow.fill.Fill, "bring_forward"),
-    (dataflow.fill.Fill, "prove"),
-    (dataflow.insertion.Insertion, "steps"),
+    (dataflow.fills.fill.Fill, "request"),
+    (dataflow.fills.fill.Fill, "take"),
+    (dataflow.fills.fill.Fill, "answer"),
+    (dataflow.fills.fill.Fill, "bring_forward"),
+    (dataflow.fills.fill.Fill, "prove"),
+    (dataflow.fills.insertion.Insertion, "steps"),
 )
 CHANGES: tuple[tuple[Any, str], ...] = (
-    (dataflow.dispatch.TableNodes, "process"),
-    (dataflow.state.State, "_process"),
-    (dataflow.state.State, "advance"),
+    (dataflow.changes.dispatch.TableNodes, "process"),
+    (dataflow.fills.state.State, "_process"),
+    (dataflow.fills.state.State, "advance"),
     (dataflow.engine.Engine, "on_stream"),
     (dataflow.engine.Engine, "begin"),
     (dataflow.engine.Engine, "between"),
@@ -269,7 +269,7 @@ OpenCache = proxy.caches.OpenCache
 EDGES = (
     Edge("OpenCache.encode_as", ((proxy.encoding.Encoding, "learn"),)),
     Edge("OpenCache._peeked", ((OpenCache, "bind"),)),
-    Edge("OpenCache.peek_since", ((dataflow.reader.ReaderNode, "since"),)),
+    Edge("OpenCache.peek_since", ((dataflow.held.reader.ReaderNode, "since"),)),
     Edge("OpenCache.bound", ((OpenCache, "bind"),)),
     Edge("OpenCache._hit_many", ((OpenCache, "ready"),)),
     Edge("OpenCache._hit_slow", ((OpenCache, "held_body"),)),
@@ -294,12 +294,12 @@ EDGES = (
 OF_A_CHANGED_SCHEMA = {"Leaving._take"}
 # Of a fill that fails, or whose wait for the position ends: tests/dataflow/test_guard.py breaks these.
 OF_FILLS_THAT_END = {"Guard.on_failed", "Guard._broken", "Guard.go_on"}
-# Of a transaction of thousands of rows: tests/dataflow/test_large_change.py breaks it.
+# Of a transaction of thousands of rows: tests/dataflow/changes/test_large_change.py breaks it.
 OF_LARGE_CHANGES = {"Guard.prepare"}
 # Of moments: integration/test_clock_fractions.py and integration/test_growing_moments.py break them.
 OF_MOMENTS = {"OpenCache._between", "OpenCache._standing"}
 OF_QUESTIONS = (
-    Edge("OpenCache._found", ((dataflow.reader.ReaderNode, "found"),)),
+    Edge("OpenCache._found", ((dataflow.held.reader.ReaderNode, "found"),)),
     Edge(
         "AnsweredHere._watched.<locals>.watched.<locals>.ended",
         ((proxy.mysql.answered_here, "reply_of"),),

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import ExitStack, asynccontextmanager, contextmanager
 from pathlib import Path
 
-from dataflow.hot_keys import CONFLICTS
+from dataflow.fills.exact_fills import CONFLICTS
 from integration.grpc_app import Proxy, proxy_beside, run
 from integration.mysql_server import Server
 from upwell.aio import Cache

@@ -85,7 +85,7 @@ def test_lists_that_share_their_upqueries_are_compared_before_they_are_given(
             await proxy.client.create_cache(LISTED, name="c", database=database)
             cache = proxy.client.cache("c")
             right = await truth(proxy, LISTED.replace("?", "7"))
-            monkeypatch.setattr("dataflow.reads.MAX_BATCH", 4)
+            monkeypatch.setattr("dataflow.fills.waiting_reads.MAX_BATCH", 4)
             first, second = await at_once(proxy, monkeypatch, [cache.get(keys) for keys in ([1, 2, 3], [4, 5, 7])])
             assert shown(list(first)) == [] and shown(list(second)) == right
             while not counter(proxy, "caches_distrusted"):

@@ -14,10 +14,10 @@ from enum import Enum
 from itertools import groupby
 from typing import Any, TypeVar
 
-from dataflow.arrangement import Entries
-from dataflow.derivation import Params
-from dataflow.large_answers import Steps, derived, grouped, in_order, passing, same_bag
-from dataflow.reader import Encode, ReaderNode
+from dataflow.held.arrangement import Entries
+from dataflow.held.derivation import Params
+from dataflow.held.in_steps import Steps, derived, grouped, in_order, passing, same_bag
+from dataflow.held.reader import Encode, ReaderNode
 from planner.plan import AnswerArrangement, QueryPlan
 from planner.scan import scan, words
 from sqltypes.collation import key_function, supported

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from dataflow.large_answers import Steps
+from dataflow.held.in_steps import Steps
 from gtid_tracker.gtid import GtidSet
 from planner.as_sent import TYPED, Sent
 from proxy.bulk_progress import AuditProgress, FillBy, FillProgress

@@ -25,8 +25,8 @@ import structlog
 
 from bulk.session import SparkSettings
 from dataflow.engine import FILL_PATIENCE, Engine
+from dataflow.fills.shards import by_root
 from dataflow.messages import Ddl, Gap, Restarted, StreamEvent
-from dataflow.shards import by_root
 from external_upquery.address import Upstream, is_loopback, parse_upstream
 from external_upquery.admission import Admission
 from planner.matcher import QueryMatcher

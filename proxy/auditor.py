@@ -13,11 +13,11 @@ from weakref import WeakKeyDictionary
 import structlog
 
 import upwell
-from dataflow.check import Finding
 from dataflow.engine import Engine
-from dataflow.entries import Held
+from dataflow.held.check import Finding
+from dataflow.held.entries import Held
+from dataflow.held.reader import ReaderNode
 from dataflow.messages import Differs, OwnAnswer, StreamEvent, Transaction
-from dataflow.reader import ReaderNode
 from planner.plan import Mode
 from proxy.api import Encoder, ParameterValue
 from proxy.comparison import Comparer, Comparison, Outcome, marks_of

@@ -12,8 +12,8 @@ from time import monotonic
 import structlog
 
 from dataflow.engine import Engine
-from dataflow.entries import Held
-from dataflow.reader import ReaderNode, held_bytes
+from dataflow.held.entries import Held
+from dataflow.held.reader import ReaderNode, held_bytes
 from external_upquery.address import Upstream
 from planner.all_keys import listing_sql, why_not_listed
 from proxy.api import ParameterValue

@@ -16,10 +16,10 @@ from dataclasses import dataclass
 from time import monotonic
 from typing import Protocol
 
-from dataflow.derivation import Params
 from dataflow.engine import Engine
+from dataflow.held.derivation import Params
+from dataflow.held.reader import ReaderNode
 from dataflow.messages import Filled, UpqueryRequest
-from dataflow.reader import ReaderNode
 from planner.plan import AnswerArrangement, QueryPlan
 from proxy.api import ParameterValue
 from proxy.bulk_progress import FillProgress

@@ -12,9 +12,9 @@ from time import perf_counter_ns
 from typing import TYPE_CHECKING
 
 from bulk.access_rows import HIT
-from dataflow.derivation import TooLong
+from dataflow.held.derivation import TooLong
+from dataflow.held.reader import ReaderNode
 from dataflow.operators.answer import AnswerNode
-from dataflow.reader import ReaderNode
 from planner.plan import AnswerArrangement
 from proxy.api import ANSWERED_BY_MYSQL, Answer, CacheInfo, Demand, ListLookup, Lookup, ParameterValue, Served
 from proxy.encoding import NOT_READY

@@ -16,8 +16,8 @@ from typing import Protocol
 import structlog
 
 from dataflow.engine import Engine
+from dataflow.held.reader import ReaderNode
 from dataflow.messages import Ddl
-from dataflow.reader import ReaderNode
 from planner.api import with_result_columns
 from planner.clock_literals import with_parameters
 from planner.fingerprint import Fingerprint

@@ -12,9 +12,9 @@ import asyncio
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
-from dataflow.entries import Held
-from dataflow.eviction import Sieve
-from dataflow.reader import ReaderNode
+from dataflow.held.entries import Held
+from dataflow.held.eviction import Sieve
+from dataflow.held.reader import ReaderNode
 from proxy.slices import in_slices
 
 if TYPE_CHECKING:

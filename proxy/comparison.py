@@ -23,12 +23,12 @@ from typing import TYPE_CHECKING
 
 import structlog
 
-from dataflow.derivation import TooLong
 from dataflow.engine import Engine
-from dataflow.entries import Held
-from dataflow.large_answers import Steps, answered, at_once
+from dataflow.held.derivation import TooLong
+from dataflow.held.entries import Held
+from dataflow.held.in_steps import Steps, answered, at_once
+from dataflow.held.reader import LARGE_BYTES, MANY_DEPS, ReaderNode
 from dataflow.messages import Ddl, Gap, Restarted, Statement, StreamEvent, UpqueryAnswer, UpqueryFailed, UpqueryRequest
-from dataflow.reader import LARGE_BYTES, MANY_DEPS, ReaderNode
 from external_upquery.columns import RawColumn
 from external_upquery.mysql.other_session import OtherSession, Question, Told
 from gtid_tracker.bracket import Bracket

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import Protocol
 
-from dataflow.counters import ENGINE
+from dataflow.held.counters import ENGINE
 
 SOURCE: dict[str, str] = {
     # From the executor, whose own names are those without `source_`.

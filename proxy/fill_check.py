@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 
 import structlog
 
-from dataflow.arrangement import Entries
-from dataflow.check import Finding
-from dataflow.large_answers import Steps, at_once
+from dataflow.held.arrangement import Entries
+from dataflow.held.check import Finding
+from dataflow.held.in_steps import Steps, at_once
+from dataflow.held.reader import ReaderNode
 from dataflow.messages import OwnAnswer
-from dataflow.reader import ReaderNode
 from proxy.agreement import Verdict, agreement
 from proxy.api import Encoder, ParameterValue
 from proxy.comparison import DATA_ERRORS
@@ -28,7 +28,7 @@ log = structlog.get_logger("upwell.trust")
 
 @dataclass(slots=True, eq=False)
 class FillCheck:
-    """Implements `dataflow.check.Check`. `note` is told what came of it; `began`: `Ledger.ended` as it began."""
+    """Implements `dataflow.held.check.Check`. `note` is told what came of it; `began`: `Ledger.ended` as it began."""
 
     sql: str
     cache: NamedCache

@@ -130,7 +130,8 @@ def _seen(reading: asyncio.Future[GtidSet]) -> None:
 
 
 class CallDemand:
-    """One call's demand, which begins with its arrival. Implements `proxy.api.Demand` and `dataflow.demand.Demand`.
+    """One call's demand, which begins with its arrival. Implements `proxy.api.Demand` and
+    `dataflow.fills.demand.Demand`.
 
     Invariants:
     1. Whatever contains `needed` and `_shown` serves once `_recent`, which never becomes false again: all that must be

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from dataflow.reader import ReaderNode
+from dataflow.held.reader import ReaderNode
 from proxy.api import ParameterValue
 from proxy.keys import Binding
 

@@ -7,9 +7,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from dataflow.derivation import Params, TooLong
-from dataflow.entries import Held
-from dataflow.reader import ReaderNode
+from dataflow.held.derivation import Params, TooLong
+from dataflow.held.entries import Held
+from dataflow.held.reader import ReaderNode
 from proxy.keys import Binding
 from proxy.named_cache import NamedCache
 from proxy.trust import Trust

@@ -10,8 +10,8 @@ from itertools import product
 from operator import itemgetter
 from typing import Any
 
-from dataflow.derivation import Params
-from dataflow.reader import ReaderNode
+from dataflow.held.derivation import Params
+from dataflow.held.reader import ReaderNode
 from planner.as_sent import as_in_key, key_of
 from planner.plan import AnswerArrangement, Parameter, QueryPlan
 from proxy.api import ParameterValue

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from time import perf_counter
 
 from dataflow.engine import Engine
-from dataflow.reader import ReaderNode
+from dataflow.held.reader import ReaderNode
 from proxy.named_cache import NamedCache
 from proxy.pump import Pump
 from proxy.slices import SLICE

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from dataflow.derivation import TooLong
-from dataflow.entries import Held
-from dataflow.reader import ReaderNode
+from dataflow.held.derivation import TooLong
+from dataflow.held.entries import Held
+from dataflow.held.reader import ReaderNode
 from proxy.api import Join, ListLookup, Lookup, ParameterValue
 from proxy.keys import MOST_KEYS
 from sqltypes.errors import UpwellError

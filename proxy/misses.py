@@ -13,11 +13,11 @@ from time import perf_counter_ns
 from typing import TYPE_CHECKING
 
 from bulk.access_rows import HIT, MISS
-from dataflow.derivation import Params, TooLong
-from dataflow.entries import Held, Linking
-from dataflow.large_answers import HeldRows, Holes, Linked, RowsAt
-from dataflow.missing import holes_below
-from dataflow.reader import ReaderNode
+from dataflow.fills.missing import holes_below
+from dataflow.held.derivation import Params, TooLong
+from dataflow.held.entries import Held, Linking
+from dataflow.held.in_steps import HeldRows, Holes, Linked, RowsAt
+from dataflow.held.reader import ReaderNode
 from gtid_tracker.gtid import GtidSet
 from proxy.api import ANSWERED_BY_MYSQL, Answer, Demand, ParameterValue, Served
 from proxy.faults import guarded_async

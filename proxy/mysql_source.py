@@ -6,8 +6,8 @@ import asyncio
 from collections.abc import Iterable
 
 from bulk.account import account_of
+from dataflow.fills.shards import Shards
 from dataflow.messages import Keyed
-from dataflow.shards import Shards
 from external_upquery.address import Upstream
 from external_upquery.executor import Executor
 from external_upquery.mysql.doctor import UNKNOWN_DATABASE

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from itertools import starmap
 from statistics import median
 
-from dataflow.reader import ReaderNode, held_bytes
+from dataflow.held.reader import ReaderNode, held_bytes
 from planner.plan import QueryPlan
 from planner.sql_text import relation_name
 from proxy.api import BY_GRPC, CacheInfo, MadeBy, Origin, ParameterInfo, Served

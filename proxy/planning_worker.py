@@ -24,8 +24,8 @@ from io import BufferedRWPair
 import structlog
 
 from bulk.priority import stand_back
-from dataflow.arrangement import Memory
-from dataflow.graph import Graph
+from dataflow.build.graph import Graph
+from dataflow.held.arrangement import Memory
 from planner.api import TakesLong, plan_evict, plan_query
 from planner.fingerprint import Fingerprint, fingerprint, outline
 from planner.plan import Caution, QueryPlan

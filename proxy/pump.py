@@ -10,13 +10,15 @@ from collections.abc import Callable, Iterable, Sequence
 from itertools import count
 from time import monotonic, perf_counter
 
-from dataflow.check import Check
-from dataflow.demand import BEHIND, Demand
-from dataflow.derivation import Params
 from dataflow.engine import Engine
-from dataflow.fill import Fill, Read
+from dataflow.fills.demand import BEHIND, Demand
+from dataflow.fills.fill import Fill, Read
+from dataflow.fills.shards import root_rows
 from dataflow.guard import Guard
-from dataflow.large_answers import Holes
+from dataflow.held.check import Check
+from dataflow.held.derivation import Params
+from dataflow.held.in_steps import Holes
+from dataflow.held.reader import ReaderNode
 from dataflow.messages import (
     Changes,
     Differs,
@@ -30,8 +32,6 @@ from dataflow.messages import (
     UpqueryFailed,
     UpqueryRequest,
 )
-from dataflow.reader import ReaderNode
-from dataflow.shards import root_rows
 from proxy.api import Encoder, EncoderFor, Join, WireFormat
 from proxy.faults import Faults
 from proxy.keys import Bound

@@ -12,11 +12,11 @@ from functools import partial
 from time import monotonic, perf_counter
 
 import upwell
-from dataflow.derivation import Params
 from dataflow.engine import Engine
-from dataflow.entries import Held
+from dataflow.held.derivation import Params
+from dataflow.held.entries import Held
+from dataflow.held.reader import ReaderNode
 from dataflow.messages import Gap, Progress, StreamEvent
-from dataflow.reader import ReaderNode
 from external_upquery.address import Upstream
 from gtid_tracker.gtid import GtidSet
 from planner.clock import MAY_HAVE

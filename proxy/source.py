@@ -10,8 +10,8 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Protocol
 
+from dataflow.fills.shards import Shards
 from dataflow.messages import Keyed, UpqueryRequest
-from dataflow.shards import Shards
 from external_upquery.address import Upstream
 from external_upquery.executor import Deliver
 from external_upquery.mysql.other_session import OtherSession
@@ -138,7 +138,7 @@ class Schema(Protocol):
 class Source(Protocol):
     """`upstream`: where it is, for both edges: who asks it on behalf of Upwell, and the sessions of clients.
     `session_trackers`: whether it tells sessions of what their statements leave, as MySQL does. `shards_of`: which
-    shards have certain rows, as `dataflow/shards.py` has it."""
+    shards have certain rows, as `dataflow/fills/shards.py` has it."""
 
     def shards_of(self, rows: Keyed) -> Shards: ...
 

@@ -20,8 +20,8 @@ import asyncio
 from collections import Counter, deque
 from collections.abc import Callable, Iterable
 
-from dataflow.entries import Held
-from dataflow.reader import ReaderNode
+from dataflow.held.entries import Held
+from dataflow.held.reader import ReaderNode
 from planner.plan import Mode
 from proxy.evidence import FEW, NOTHING, Claim
 from proxy.keys import Bound

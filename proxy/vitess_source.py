@@ -10,8 +10,8 @@ from pathlib import Path
 import grpc
 import structlog
 
+from dataflow.fills.shards import Shards
 from dataflow.messages import Ddl, Keyed
-from dataflow.shards import Shards
 from external_upquery.address import Upstream
 from external_upquery.executor import Executor
 from external_upquery.vitess.dialect import VtgateDialect

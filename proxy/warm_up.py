@@ -20,8 +20,8 @@ from time import monotonic
 import structlog
 
 from dataflow.engine import Engine
-from dataflow.entries import Held
-from dataflow.reader import ReaderNode
+from dataflow.held.entries import Held
+from dataflow.held.reader import ReaderNode
 from proxy.api import ParameterValue
 from proxy.bulk import Bulk
 from proxy.bulk_progress import FillBy, FillProgress

@@ -15,8 +15,8 @@ from decimal import ROUND_HALF_UP, Context, Decimal
 from sys import getsizeof
 from typing import Any
 
-from dataflow.arrangement import Entries, LinearArrangement, Locate, Memory
-from dataflow.entries import Entry, touch
+from dataflow.held.arrangement import Entries, LinearArrangement, Locate, Memory
+from dataflow.held.entries import Entry, touch
 from planner.plan import Aggregate, AggregateArrangement, AggregateFunction
 from sqltypes.arithmetic import average
 from sqltypes.casts import no_zero
@@ -71,7 +71,7 @@ class GroupProgram:
     answer_group_key: Callable[[Row], Key]  # of an upquery's row, key columns cut off
     spelled: tuple[int, ...]  # places among the group values where rows of one group may differ ('a' and 'A' are equal)
     of_one_row: bool = False  # a group contains a unique key
-    dated: tuple[int, ...] = ()  # of a group's row, where dates must be whole (`dataflow.whole_dates`)
+    dated: tuple[int, ...] = ()  # of a group's row, where dates must be whole (`dataflow.build.whole_dates`)
 
     @property
     def state_width(self) -> int:

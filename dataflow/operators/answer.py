@@ -8,7 +8,7 @@ Invariants:
 1. `_index[parts]` leads from each combination of the values of those key parts (their comparison key) to exactly the
    held entries whose keys have it, those ahead of the position included. From `ANY` it leads to those that have more
    than MOST_COMBINATIONS: whatever the values are, a change concerns them. Entries with many places that are held no
-   more may be there, too, until `tidy` has taken them out (`dataflow/remains.py`).
+   more may be there, too, until `tidy` has taken them out (`dataflow/held/remains.py`).
 2. `_standing[rest]` is the last entry, held or ahead of the position, whose reach has ends for what is asked now, and
    whose key has these other parts; none that has gone.
 3. `crossings` are those of the plan at the positions `_asked`; `_others` are all other positions of the key.
@@ -22,12 +22,12 @@ from itertools import product
 from math import prod
 from typing import Any, cast
 
-from dataflow.arrangement import UNBOUNDED, Arrangement, Entries, Memory
-from dataflow.entries import ENTRY_BYTES, Entry, Held, row_bytes, touch
+from dataflow.held.arrangement import UNBOUNDED, Arrangement, Entries, Memory
+from dataflow.held.entries import ENTRY_BYTES, Entry, Held, row_bytes, touch
+from dataflow.held.remains import Item
 from dataflow.messages import Pair
 from dataflow.operators.growth import Growth
 from dataflow.operators.standing import Reach
-from dataflow.remains import Item
 from planner.plan import AnswerArrangement, Crossing
 from sqltypes.expression import Key, Row, Value
 from sqltypes.values import identical

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Iterable, Iterator
 from typing import Any
 
-from dataflow.arrangement import Entries, LinearArrangement, Locate, Memory
-from dataflow.entries import ENTRY_BYTES, Entry, touch
+from dataflow.held.arrangement import Entries, LinearArrangement, Locate, Memory
+from dataflow.held.entries import ENTRY_BYTES, Entry, touch
 from dataflow.operators.bag import Bag
 from planner.plan import RowsArrangement
 from sqltypes.expression import Key, Row

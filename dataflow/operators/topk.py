@@ -14,8 +14,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from dataflow.arrangement import Entries, LinearArrangement, Locate, Memory
-from dataflow.entries import Entry, row_bytes, touch
+from dataflow.held.arrangement import Entries, LinearArrangement, Locate, Memory
+from dataflow.held.entries import Entry, row_bytes, touch
 from planner.plan import TopKArrangement
 from sqltypes.expression import Key, Row
 from sqltypes.values import identical

@@ -13,8 +13,8 @@ from collections import OrderedDict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from dataflow.fills.shards import MOST_KEYS
 from dataflow.messages import Keyed, Statement
-from dataflow.shards import MOST_KEYS
 from external_upquery.protocol import Answer, ResultSet, query
 from sqltypes.schema import INTEGER_TYPES, SqlType, Table
 from sqltypes.values import sql_literal

@@ -7,7 +7,7 @@ from typing import Any
 
 import proxy.keys
 import proxy.lookups
-from dataflow.reader import ReaderNode
+from dataflow.held.reader import ReaderNode
 from proxy.keys import KeyBinder
 from tests.simulation.mutant import Patch, all_of, attribute, edit
 

@@ -25,9 +25,9 @@ from typing import Any
 import pytest
 import structlog
 
-import dataflow.build
+import dataflow.build.build
+import dataflow.held.reader
 import dataflow.operators.aggregate
-import dataflow.reader
 import planner.expressions
 import planner.needs
 import planner.session_needs
@@ -35,9 +35,9 @@ import sqltypes.arithmetic
 import sqltypes.collation
 import sqltypes.compile
 import sqltypes.ordering
+from dataflow.held.reader import ReaderNode
 from dataflow.operators.answer import AnswerNode
 from dataflow.operators.topk import TopKNode
-from dataflow.reader import ReaderNode
 from integration.campaign import in_memory, planned_in_place
 from integration.mysql_server import Server
 from integration.oracle.asker import asker_beside
@@ -84,7 +84,7 @@ def nothing_needed(*_: object) -> frozenset[str]:
     return frozenset()
 
 
-folding = dataflow.build._folding
+folding = dataflow.build.build._folding
 
 
 def folding_floats(*arguments: Any) -> Any:
@@ -128,7 +128,7 @@ FAULTS = (
     Fault("XOR is OR", special("xor", ("!= (not {right})", "or (not not {right})")), EITHER, 1),
     Fault(
         "terms of ORDER BY after the first do not count",
-        attribute(dataflow.build, "compile_sort_key", only_the_first_term),
+        attribute(dataflow.build.build, "compile_sort_key", only_the_first_term),
         ROWS,
         1,
     ),
@@ -159,12 +159,14 @@ FAULTS = (
     ),
     Fault(
         "a LEFT JOIN's missing partner is lost",
-        edit(dataflow.reader, "expand", ("not matched and level.outer", "False")),
+        edit(dataflow.held.reader, "expand", ("not matched and level.outer", "False")),
         JOINS,
         2,
     ),
-    Fault("DISTINCT is by bytes", attribute(dataflow.build, "_distinct", by_bytes), DISTINCT, 7),
-    Fault("a sum of decimals goes through DOUBLE", attribute(dataflow.build, "_folding", folding_floats), GROUPS, 55),
+    Fault("DISTINCT is by bytes", attribute(dataflow.build.build, "_distinct", by_bytes), DISTINCT, 7),
+    Fault(
+        "a sum of decimals goes through DOUBLE", attribute(dataflow.build.build, "_folding", folding_floats), GROUPS, 55
+    ),
     Fault(
         "AVG has a digit less",
         edit(dataflow.operators.aggregate, "result", ("item.type.scale or 0", "(item.type.scale or 1) - 1")),

@@ -19,8 +19,8 @@ from functools import lru_cache, partial
 from itertools import accumulate, cycle
 from operator import itemgetter
 
-from dataflow.derivation import TooLong
-from dataflow.large_answers import Steps, at_once
+from dataflow.held.derivation import TooLong
+from dataflow.held.in_steps import Steps, at_once
 from proxy.api import Encoder, WireFormat
 from proxy.memo import Memo
 from proxy.mysql.packets import LARGEST, STATUS_AUTOCOMMIT, end_payload, lenenc_int, packet

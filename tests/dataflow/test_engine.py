@@ -7,11 +7,11 @@ from collections.abc import Sequence
 import pytest
 
 import dataflow.engine
-import dataflow.reads
-from dataflow.derivation import Params
-from dataflow.fill import Read
+import dataflow.fills.waiting_reads
+from dataflow.fills.fill import Read
+from dataflow.held.derivation import Params
+from dataflow.held.reader import ReaderNode
 from dataflow.messages import Effect, Failed, Gap, Ready, Transaction, UpqueryAnswer, UpqueryFailed, UpqueryRequest
-from dataflow.reader import ReaderNode
 from gtid_tracker.bracket import Bracket
 from gtid_tracker.gtid import Gtid
 from sqltypes.errors import Fault, SourceDown, SourceError
@@ -151,7 +151,7 @@ def test_a_source_that_is_away_is_told_everybody_at_once() -> None:
 
 def test_a_flush_asks_for_as_much_as_a_step_can(monkeypatch: pytest.MonkeyPatch) -> None:
     """Many lists of 1,000 keys were asked for in one step."""
-    monkeypatch.setattr(dataflow.reads, "ASKED", 4)
+    monkeypatch.setattr(dataflow.fills.waiting_reads, "ASKED", 4)
     rig = Rig("SELECT id, v FROM t WHERE k IN (?...)", ROWS + " AND v > 3")
     lists = [(1, 2, 3), (3, 4), (5, 6, 7, 8, 9, 10), (1, 2)]
     for waiter, keys in enumerate(lists, 1):
@@ -185,8 +185,8 @@ def read_lists(rig: Rig, *lists: Sequence[int]) -> None:
 
 def test_many_who_wait_for_the_same_keys_are_answered_in_several_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     """A hundred clients that missed one list of 1,000 ids were all answered in the step of its last fill, in 75 ms."""
-    monkeypatch.setattr(dataflow.reads, "MAX_BATCH", 4)
-    monkeypatch.setattr(dataflow.reads, "ASKED", 20)
+    monkeypatch.setattr(dataflow.fills.waiting_reads, "MAX_BATCH", 4)
+    monkeypatch.setattr(dataflow.fills.waiting_reads, "ASKED", 20)
     rig = Rig(LISTS)
     read_lists(rig, *[range(first, first + 10) for first in (0, 0, 1, 0, 2, 0, 1)])
     looked: list[int] = []
@@ -219,8 +219,8 @@ def test_many_who_wait_for_the_same_keys_are_answered_in_several_steps(monkeypat
 
 
 def test_a_read_that_is_still_to_be_looked_at_can_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(dataflow.reads, "MAX_BATCH", 1)
-    monkeypatch.setattr(dataflow.reads, "ASKED", 2)
+    monkeypatch.setattr(dataflow.fills.waiting_reads, "MAX_BATCH", 1)
+    monkeypatch.setattr(dataflow.fills.waiting_reads, "ASKED", 2)
     for ending in ("cancelled", "dropped", "failed", "lost"):
         rig = Rig(LISTS)
         read_lists(rig, *[(1, 2)] * 4)

@@ -8,8 +8,10 @@ from typing import Any
 import pytest
 
 from dataflow.engine import Engine
-from dataflow.fill import Fill, Read
+from dataflow.fills.fill import Fill, Read
+from dataflow.fills.state import State
 from dataflow.guard import Guard
+from dataflow.held.reader import ReaderNode
 from dataflow.messages import (
     Changes,
     Failed,
@@ -21,8 +23,6 @@ from dataflow.messages import (
     UpqueryFailed,
     UpqueryRequest,
 )
-from dataflow.reader import ReaderNode
-from dataflow.state import State
 from gtid_tracker.bracket import Bracket
 from gtid_tracker.gtid import Gtid
 from sqltypes.errors import Fault, SourceDown

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from dataflow.derivation import Params
 from dataflow.engine import FILL_PATIENCE
+from dataflow.held.derivation import Params
+from dataflow.held.reader import ReaderNode
 from dataflow.messages import Ddl, Effect, Filled, Gap, Ready, UpqueryFailed, UpqueryRequest
-from dataflow.reader import ReaderNode
 from gtid_tracker.gtid import Gtid
 from sqltypes.errors import SourceDown, SourceError
 from sqltypes.expression import Key, Row, Value

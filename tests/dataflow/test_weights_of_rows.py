@@ -8,8 +8,8 @@ from sys import getsizeof
 
 import pytest
 
-from dataflow.build import _weighing
-from dataflow.entries import row_bytes, value_bytes
+from dataflow.build.build import _weighing
+from dataflow.held.entries import row_bytes, value_bytes
 from sqltypes.expression import Value
 from sqltypes.schema import SqlType
 

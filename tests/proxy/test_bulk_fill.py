@@ -10,7 +10,7 @@ from typing import Any, cast
 import pytest
 
 import proxy.bulk_fill as bulk_fill
-from dataflow.derivation import Params
+from dataflow.held.derivation import Params
 from dataflow.messages import Filled, UpqueryRequest
 from proxy.bulk_fill import TRIES, BulkFill, Slice
 from proxy.bulk_progress import FillProgress

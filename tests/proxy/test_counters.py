@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from dataflow.arrangement import Memory
-from dataflow.counters import ENGINE
-from dataflow.demand import BEHIND
+from dataflow.fills.demand import BEHIND
+from dataflow.held.arrangement import Memory
+from dataflow.held.counters import ENGINE
 from proxy.counters import COUNTERS, GAUGES, SOURCE
 from proxy.metrics import CACHES_AT_ONCE, Metrics
 from sqltypes.errors import EvaluationError, SourceDown, UpwellError

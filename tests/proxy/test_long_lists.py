@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Sequence
 from typing import Any, cast
 
-from dataflow.fill import Read
+from dataflow.fills.fill import Read
 from dataflow.messages import UpqueryRequest
 from proxy.api import Served, WireFormat
 from proxy.caches import OpenCache

@@ -20,8 +20,8 @@ import pytest
 
 import proxy.planning as planning
 import sqltypes.generated as generated
-from dataflow.arrangement import Memory
-from dataflow.graph import Graph
+from dataflow.build.graph import Graph
+from dataflow.held.arrangement import Memory
 from planner.api import plan_evict, plan_query
 from planner.plan import Caution, QueryPlan
 from planner.session_needs import session_needs

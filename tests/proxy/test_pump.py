@@ -8,8 +8,9 @@ from typing import cast
 
 import pytest
 
+from dataflow.changes.large_change import Sizes
 from dataflow.engine import Engine
-from dataflow.large_change import Sizes
+from dataflow.fills.waiting_reads import MAX_BATCH
 from dataflow.messages import (
     Ddl,
     Gap,
@@ -20,7 +21,6 @@ from dataflow.messages import (
     Transaction,
     UpqueryRequest,
 )
-from dataflow.reads import MAX_BATCH
 from external_upquery.executor import Executor
 from gtid_tracker.gtid import Gtid
 from proxy.pump import Pump

@@ -6,7 +6,7 @@ from collections import Counter
 
 import pytest
 
-from dataflow.entries import Held
+from dataflow.held.entries import Held
 from planner.plan import Mode
 from proxy.keys import Bound
 from proxy.ledger import TIRED

@@ -5,8 +5,8 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator, Sequence
 
-from dataflow.derivation import Params
 from dataflow.engine import Engine
+from dataflow.held.derivation import Params
 from dataflow.messages import Filled, UpqueryRequest
 from gtid_tracker.bracket import Bracket
 from proxy.named_cache import NamedCache

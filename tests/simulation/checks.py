@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter, deque
 from typing import TYPE_CHECKING
 
-from dataflow.fill import Fill
+from dataflow.fills.fill import Fill
 from dataflow.messages import Changes, Effect, Failed, Ready
 from gtid_tracker.gtid import GtidSet
 from sqltypes.expression import Row

@@ -7,13 +7,13 @@ import pickle
 from collections.abc import Callable, Sequence
 from typing import NoReturn, cast
 
-from dataflow.arrangement import MOST_ROWS
-from dataflow.derivation import Params, TooLong
 from dataflow.engine import Engine
-from dataflow.entries import Held
-from dataflow.large_answers import Steps
+from dataflow.held.arrangement import MOST_ROWS
+from dataflow.held.derivation import Params, TooLong
+from dataflow.held.entries import Held
+from dataflow.held.in_steps import Steps
+from dataflow.held.reader import ReaderNode
 from dataflow.messages import Effect, UpqueryRequest
-from dataflow.reader import ReaderNode
 from proxy.api import Encoder, Join, Served, WireFormat
 from proxy.caches import OpenCache
 from proxy.histogram import Histogram

@@ -10,7 +10,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
-from dataflow.large_answers import Holes
+from dataflow.held.in_steps import Holes
 from proxy.api import Answer
 from proxy.caches import OpenCache
 from proxy.misses import Misses

@@ -12,23 +12,23 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-import dataflow.arrangement
-import dataflow.eviction
-import dataflow.fill
+import dataflow.fills.fill
+import dataflow.held.arrangement
+import dataflow.held.eviction
+import dataflow.held.reader
 import dataflow.operators.aggregate
-import dataflow.reader
-from dataflow.arrangement import Arrangement
 from dataflow.engine import Engine
-from dataflow.entries import Held
-from dataflow.fill import Fill, Record
-from dataflow.insertion import Insertion
+from dataflow.fills.fill import Fill, Record
+from dataflow.fills.insertion import Insertion
+from dataflow.fills.source_history import SourceHistory
+from dataflow.fills.state import State
+from dataflow.held.arrangement import Arrangement
+from dataflow.held.entries import Held
+from dataflow.held.reader import ReaderNode
 from dataflow.operators.aggregate import AggregateNode
 from dataflow.operators.answer import AnswerNode
 from dataflow.operators.rows import RowsNode
 from dataflow.operators.topk import TopKNode
-from dataflow.reader import ReaderNode
-from dataflow.source_history import SourceHistory
-from dataflow.state import State
 from gtid_tracker.bracket import Bracket
 from gtid_tracker.progress import PositionWaits
 from gtid_tracker.ring import Ring
@@ -227,7 +227,7 @@ MUTANTS = (
         "ahead",
         "an entry ahead is a hole to joins",
         edit(
-            dataflow.reader,
+            dataflow.held.reader,
             "expand",
             ("entry = entries.get(key)", "entry = entries.get(key) or level.node.ahead.get(key)"),
         ),
@@ -269,7 +269,9 @@ MUTANTS = (
     Mutant(
         "joins",
         "an answer is linked to its entries",
-        all_of(attribute(dataflow.reader, "relink", nothing), attribute(dataflow.eviction, "relink", nothing)),
+        all_of(
+            attribute(dataflow.held.reader, "relink", nothing), attribute(dataflow.held.eviction, "relink", nothing)
+        ),
     ),
     Mutant("joins", "a semi-join covers what it was asked", attribute(Fill, "_settle", unsettled)),
     Mutant("joins", "a key is held only if all it leads to is", edit(Arrangement, "discard", ("touch(entry)", "pass"))),
@@ -350,8 +352,8 @@ MUTANTS = (
         "events",
         "answers from before a DDL statement are not stored",
         all_of(
-            edit(dataflow.fill, "replay", ("if record.concerns(node):", "if False:")),
-            edit(dataflow.fill, "drop_touched", ("not record.concerns(node)", "True")),
+            edit(dataflow.fills.fill, "replay", ("if record.concerns(node):", "if False:")),
+            edit(dataflow.fills.fill, "drop_touched", ("not record.concerns(node)", "True")),
             edit(Fill, "bring_forward", ("if generation != node.generation or later is None:", "if later is None:")),
         ),
     ),

@@ -1,26 +1,26 @@
-"""The rules of large transactions (`dataflow/large_change.py`) switched off, one at a time."""
+"""The rules of large transactions (`dataflow/changes/large_change.py`) switched off, one at a time."""
 
 from __future__ import annotations
 
 from typing import Any
 
-import dataflow.arrangement
-import dataflow.large_change
+import dataflow.changes.large_change
+import dataflow.held.arrangement
 import dataflow.operators.aggregate
 import dataflow.operators.answer
 import dataflow.operators.rows
 import dataflow.operators.topk
-from dataflow.arrangement import Arrangement, LinearArrangement
+from dataflow.changes.large_change import LargeChange
 from dataflow.engine import Engine
-from dataflow.large_change import LargeChange
+from dataflow.fills.state import State
+from dataflow.held.arrangement import Arrangement, LinearArrangement
 from dataflow.operators.answer import AnswerNode
 from dataflow.operators.topk import TopKNode
-from dataflow.state import State
 from tests.simulation.mutant import Mutant, all_of, attribute, edit, nothing
 
 # Where `touch` is called.
 TOUCHING = (
-    dataflow.arrangement,
+    dataflow.held.arrangement,
     dataflow.operators.aggregate,
     dataflow.operators.answer,
     dataflow.operators.rows,

@@ -6,8 +6,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from dataflow.engine import Engine
+from dataflow.fills.source_history import SourceHistory
 from dataflow.messages import Progress, UpqueryRequest
-from dataflow.source_history import SourceHistory
 from gtid_tracker.bracket import NOTHING, Bracket
 from gtid_tracker.gtid import GtidSet
 from tests.simulation.mutant import Mutant, always, attribute, edit, nothing

@@ -1,23 +1,25 @@
 """The rules of values that are equal and spelled otherwise (`sqltypes/spellings.py`) switched off, one at a time.
 
-The others are tried by `tests/dataflow/test_spellings.py`: without them the engine mostly chooses as SQLite does.
+The others are tried by `tests/dataflow/build/test_spellings.py`: without them the engine mostly chooses as SQLite does.
 """
 
 from __future__ import annotations
 
-import dataflow.build
-import dataflow.reader
+import dataflow.build.build
+import dataflow.held.reader
 from tests.simulation.mutant import Mutant, attribute, edit
 
 SPELLINGS = (
     Mutant(
         "spellings",
         "a group's column is shown where all rows spell it alike",
-        attribute(dataflow.build, "with_one_spelling", lambda plan: plan),
+        attribute(dataflow.build.build, "with_one_spelling", lambda plan: plan),
     ),
     Mutant(
         "spellings",
         "rows of one DISTINCT are spelled alike",
-        edit(dataflow.reader, "keep_distinct", ("if shown is not row and not identical(shown, row):", "if False:")),
+        edit(
+            dataflow.held.reader, "keep_distinct", ("if shown is not row and not identical(shown, row):", "if False:")
+        ),
     ),
 )

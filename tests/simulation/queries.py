@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
 
-from dataflow.fill import Fill
+from dataflow.fills.fill import Fill
 from planner.api import plan_query, with_result_columns
 from planner.plan import AnswerArrangement, QueryPlan, ReadLimit
 from planner.upquery_sql import fill_columns

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from itertools import accumulate
 
 from dataflow.engine import FILL_PATIENCE
-from dataflow.remains import FEW
+from dataflow.held.remains import FEW
 from sqltypes.expression import Row
 from tests.simulation.bulk import BulkDraws
 from tests.simulation.checks import LARGE_LIMIT

@@ -16,10 +16,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from dataflow.derivation import Params
+from dataflow.fills.shards import Shards
+from dataflow.held.derivation import Params
+from dataflow.held.reader import ReaderNode
 from dataflow.messages import Gap, Restarted, UpqueryRequest
-from dataflow.reader import ReaderNode
-from dataflow.shards import Shards
 from external_upquery.vitess import snapshot as vtgate_snapshot
 from gtid_tracker.bracket import Bracket
 from gtid_tracker.gtid import GtidSet

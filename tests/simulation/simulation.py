@@ -18,12 +18,12 @@ from collections.abc import Callable, Sequence
 from contextlib import nullcontext, suppress
 from typing import cast
 
-from dataflow.check import Check
-from dataflow.demand import BEHIND
+from dataflow.changes.large_change import Sizes
 from dataflow.engine import Engine
-from dataflow.fill import Read
-from dataflow.large_answers import Holes
-from dataflow.large_change import Sizes
+from dataflow.fills.demand import BEHIND
+from dataflow.fills.fill import Read
+from dataflow.held.check import Check
+from dataflow.held.in_steps import Holes
 from dataflow.messages import (
     Changes,
     Differs,

@@ -9,16 +9,16 @@ from dataclasses import replace
 
 import pytest
 
-import dataflow.arrangement
+import dataflow.held.arrangement
 import dataflow.operators.aggregate
 import dataflow.operators.rows
 import dataflow.operators.topk
 import tests.simulation.checks
+from dataflow.held.reader import ReaderNode
 from dataflow.operators.aggregate import AggregateNode
 from dataflow.operators.answer import AnswerNode
 from dataflow.operators.rows import RowsNode
 from dataflow.operators.topk import TopKNode
-from dataflow.reader import ReaderNode
 from planner.plan import AggregateArrangement, AnswerArrangement, RowsArrangement, TopKArrangement
 from proxy.suspicions import Suspicions
 from tests.simulation.checks import Wrong
@@ -30,7 +30,7 @@ from tests.simulation.trials import Trials, TrialSchedule, ViewSchedule
 
 SEEDS = range(1, 200)
 STEPS = 250
-TOUCHING = (dataflow.arrangement, dataflow.operators.aggregate, dataflow.operators.rows, dataflow.operators.topk)
+TOUCHING = (dataflow.held.arrangement, dataflow.operators.aggregate, dataflow.operators.rows, dataflow.operators.topk)
 FAULTS: dict[str, tuple[type, Patch]] = {  # each with the arrangements that have it
     "a row that comes is lost": (RowsArrangement, attribute(RowsNode, "_add", nothing)),
     "a row that goes stays": (RowsArrangement, attribute(RowsNode, "_remove", nothing)),

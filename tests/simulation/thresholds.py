@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataflow import ranges
+from dataflow.held import ranges
 from dataflow.operators import bag, rows
 from planner import upquery_sql
 

@@ -13,8 +13,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cache, partial
 
-from dataflow.check import Check, Finding
 from dataflow.engine import FILL_PATIENCE
+from dataflow.held.check import Check, Finding
 from dataflow.messages import (
     Ddl,
     Differs,

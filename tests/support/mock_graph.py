@@ -12,9 +12,9 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Iterable
 
-from dataflow.arrangement import Arrangement, Memory
-from dataflow.build import arrangement_node
-from dataflow.dispatch import TableNodes
+from dataflow.build.build import arrangement_node
+from dataflow.changes.dispatch import TableNodes
+from dataflow.held.arrangement import Arrangement, Memory
 from dataflow.messages import Pair
 from planner.plan import Arrangement as ArrangementPlan
 from sqltypes.expression import Key, Row

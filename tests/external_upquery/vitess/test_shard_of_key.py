@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from pymysql.constants import FIELD_TYPE
 
+from dataflow.fills.shards import MOST_KEYS
 from dataflow.messages import Keyed, Statement, UpqueryRequest
-from dataflow.shards import MOST_KEYS
 from external_upquery.protocol import Answer, Answers, query
 from external_upquery.vitess.dialect import VtgateDialect
 from external_upquery.vitess.shard_of_key import Places, Vindex, spelled_apart

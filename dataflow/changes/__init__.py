@@ -1,0 +1,1 @@
+"""A transaction's row changes, taken to the arrangements that they concern."""

@@ -1,0 +1,164 @@
+"""A table's changes to the arrangements on it.
+
+Most changes concern few keys that are held, so what counts is how fast a hole is found: for each arrangement one
+dictionary lookup an image, no call into it. Arrangements with the same key and the same filter share what locates a
+row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Container, Iterator, Sequence
+
+from dataflow.held.arrangement import NOWHERE, Arrangement, LinearArrangement, Locate
+from dataflow.held.entries import Entry
+from dataflow.messages import Pair
+from sqltypes.errors import EvaluationError
+from sqltypes.expression import Key, Row
+
+# An arrangement, the position of the column whose value is its key (if that is how it is located), and `entries.get`.
+Place = tuple[LinearArrangement, int, Callable[[Key], Entry | None]]
+
+
+class TableNodes:
+    """The arrangements on one base table.
+
+    Invariants: 1. Each of `nodes` is in exactly one of `_direct` (its key is the value of one column), `_located` (by
+    what locates a row) and `_others`.
+    """
+
+    def __init__(self) -> None:
+        self.nodes: dict[Arrangement, None] = {}
+        self._direct: dict[Arrangement, Place] = {}
+        self._places: list[Place] | None = []  # those of `_direct`; None: to be listed anew
+        self._located: dict[object, tuple[Locate, list[Place]]] = {}
+        self._others: list[Arrangement] = []
+
+    def add(self, node: Arrangement) -> None:
+        self.nodes[node] = None
+        if not isinstance(node, LinearArrangement):
+            self._others.append(node)
+            return
+        place = (node, node.key_column or 0, node.entries.get)
+        if node.key_column is not None:
+            self._direct[node], self._places = place, None
+        else:
+            self._located.setdefault(node.located_by, (node.locate, []))[1].append(place)
+
+    def remove(self, node: Arrangement) -> None:
+        del self.nodes[node]
+        if not isinstance(node, LinearArrangement):
+            self._others.remove(node)
+        elif node.key_column is not None:
+            del self._direct[node]
+            self._places = None
+        else:
+            locate, places = self._located.pop(node.located_by)
+            rest = [place for place in places if place[0] is not node]
+            if rest:
+                self._located[node.located_by] = locate, rest
+
+    def __bool__(self) -> bool:
+        return bool(self.nodes)
+
+    def __iter__(self) -> Iterator[Arrangement]:
+        return iter(self.nodes)
+
+    def process(self, table: str, pairs: Sequence[Pair]) -> None:
+        """Applies a transaction's changes of the table to all held entries. Where one cannot be evaluated, what it
+        concerns is dropped, or all entries of the arrangement where that is not known."""
+        if self._direct:
+            self._process_direct(pairs)
+        for locate, places in self._located.values():
+            _process_located(locate, places, pairs)
+        for other in self._others:
+            try:
+                other.apply(table, pairs, other.entries)
+            except EvaluationError:
+                other.cannot_evaluate()
+
+    def located(
+        self, pairs: Sequence[Pair], among: Container[Arrangement]
+    ) -> Iterator[tuple[Arrangement, Collection[Key] | None]]:
+        """The arrangements that are `among` these, each with the keys of the images: None where they cannot be
+        evaluated. Of arrangements that find their keys themselves, none. They are those of the first step."""
+        images = [image for pair in pairs for image in pair if image is not None]
+        columns: dict[int, Collection[Key]] = {}
+        direct = [place for place in self._direct.values() if place[0] in among]
+        located = [
+            (locate, found)
+            for locate, places in self._located.values()
+            if (found := [place for place in places if place[0] in among])
+        ]
+        others = [other for other in self._others if other in among]
+        for node, at, _ in direct:
+            if at not in columns:
+                columns[at] = {image[at] for image in images}
+            yield node, columns[at]
+        for locate, places in located:
+            keys: Collection[Key] | None
+            try:
+                keys = set(map(locate, images))
+            except EvaluationError:
+                keys = None
+            for node, _, _ in places:
+                yield node, keys
+        for other in others:
+            yield other, ()
+
+    def _process_direct(self, pairs: Sequence[Pair]) -> None:
+        if (direct := self._places) is None:
+            direct = self._places = list(self._direct.values())
+        applied = 0
+        for before, after in pairs:
+            if before is None:
+                assert after is not None
+                for node, at, get in direct:
+                    new = get(after[at])
+                    if new is not None:
+                        applied += 1
+                        _change(node, None, after, None, new)
+            elif after is None:
+                for node, at, get in direct:
+                    old = get(before[at])
+                    if old is not None:
+                        applied += 1
+                        _change(node, before, None, old, None)
+            else:
+                for node, at, get in direct:
+                    old, new = get(before[at]), get(after[at])
+                    if old is not None or new is not None:
+                        applied += 1
+                        _change(node, before, after, old, new)
+        if applied:
+            direct[0][0].memory.applied += applied
+
+
+def _process_located(locate: Locate, places: Sequence[Place], pairs: Sequence[Pair]) -> None:
+    """The changes for arrangements that share what locates a row."""
+    applied = 0
+    for before, after in pairs:
+        try:
+            leaves = locate(before) if before is not None else NOWHERE
+            enters = locate(after) if after is not None else NOWHERE
+        except EvaluationError:
+            for node, _, _ in places:
+                node.cannot_evaluate()
+            continue
+        for node, _, get in places:
+            old, new = get(leaves), get(enters)
+            if old is not None or new is not None:
+                applied += 1
+                _change(node, before, after, old, new)
+    if applied:
+        places[0][0].memory.applied += applied
+
+
+def _change(
+    node: LinearArrangement, before: Row | None, after: Row | None, old: Entry | None, new: Entry | None
+) -> None:
+    try:
+        node.change(node.entries, before, after, old, new)
+    except EvaluationError:
+        for entry in (old, new):  # where the row goes was evaluated: it concerns no others
+            if entry is not None and node.entries.get(entry.key) is entry:
+                node.fail(node.entries, entry, "evaluation_failed")

@@ -1,0 +1,249 @@
+"""A transaction that is much work: what it makes of the held keys is worked out beside them, in steps, and takes effect
+in one.
+
+While the steps are made (`steps`), the state stays at the position before the transaction, and reads are hits there.
+Each held key that the transaction concerns gets a draft: a copy of its content, to which the changes are applied.
+`publish` puts the drafts in the place of the contents, which is short. So nobody sees half of a transaction.
+
+A transaction may concern more keys than one short step can replace. Then the arrangements with most of them are emptied
+as a whole, which is quick however many keys they hold (`dataflow/held/remains.py`), and MySQL fills them again.
+
+Requires: from the first step on until `publish` nothing is inserted at the position. Keys may go meanwhile, and
+arrangements may come or go.
+
+Invariants:
+1. A key of a node in `_drafts` was held when its draft was made, and the draft has all changes of the steps so far. A
+   held key that was concerned and has no draft is the same after them as before.
+2. `_count` is the number of all drafts of arrangements that are not to be emptied, `_size` that of the bytes copied for
+   them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, field
+
+from dataflow.changes.dispatch import TableNodes
+from dataflow.held.arrangement import Arrangement, Entries, LinearArrangement, Memory
+from dataflow.held.entries import Entry
+from dataflow.messages import Pair, Transaction
+from dataflow.operators.answer import AnswerNode
+from sqltypes.errors import EvaluationError, InvariantViolated
+from sqltypes.expression import Key
+
+COPIED_AT_ONCE = 1 << 20  # bytes of contents that one step copies, or those of one key: half a millisecond
+LARGE_CONTENT = 4 << 20  # bytes of a content that is not copied: its key becomes a hole
+
+
+@dataclass(frozen=True, slots=True)
+class Sizes:
+    """How much one step does.
+
+    `large`: row changes, each counted for every arrangement on its table; a transaction of more is not applied in one
+    step. `rows`: of such a transaction, looked at for one arrangement in a step. `published`: drafts that are put in
+    their places, 5 ms. `remembered`: rows of a large transaction that the ring keeps. Of one with more it keeps the
+    tables only, and what was read before that transaction is not inserted after it: to bring an answer forward by so
+    many rows would be a long step. `stale`: answers that one event makes stale one by one, of those that share an
+    entry, 1 ms; where there are more, the readers forget all of theirs. `copied`: bytes of the contents that have a
+    draft; what goes beyond that empties its arrangement.
+    """
+
+    large: int = 1_000
+    rows: int = 200
+    published: int = 10_000
+    remembered: int = 1_000
+    stale: int = 10_000
+    copied: int = 64 << 20
+
+
+SIZES = Sizes()
+
+
+def work_of(transaction: Transaction, by_table: dict[str, TableNodes], enough: int) -> int:
+    """How much work the transaction is, in the unit of `Sizes.large`; where it is more than `enough`, at least that."""
+    work = 0
+    for change in transaction.changes:
+        nodes = by_table.get(change.table)
+        if nodes is not None:
+            work += len(change.pairs) * len(nodes.nodes)
+            if work > enough:
+                break
+    return work
+
+
+@dataclass(slots=True)
+class Drafts:
+    """Of one arrangement.
+
+    `made`: each concerned key's entry and its draft. `live`: the drafts by key, without those that could not be
+    computed. `size`: bytes of the contents that were copied. `keys`: in evict mode, what becomes a hole. `emptied`: all
+    keys become holes; `failed`: because a change cannot be evaluated.
+    """
+
+    made: dict[Key, tuple[Entry, Entry]] = field(default_factory=dict)
+    live: Entries = field(default_factory=dict)
+    keys: dict[Key, None] = field(default_factory=dict)
+    size: int = 0
+    emptied: bool = False
+    failed: bool = False
+
+
+class LargeChange:
+    """One transaction under way."""
+
+    def __init__(
+        self, event: Transaction, by_table: dict[str, TableNodes], memory: Memory, sizes: Sizes = SIZES
+    ) -> None:
+        self.event = event
+        self.rows = 0  # that the steps so far have looked at
+        self.outdated = False  # columns are wanted by now that its rows lack
+        self._by_table = by_table
+        # Those that come meanwhile hold nothing before it has taken effect, and may know its tables by other columns.
+        self._nodes = {node for change in event.changes for node in by_table.get(change.table, ())}
+        self._memory = memory
+        self._most, self._remembered = sizes.published, sizes.remembered
+        self._drafts: dict[Arrangement, Drafts] = {}
+        self._largest = sizes.copied
+        self._count = self._size = 0
+        self._ready = False  # all steps are made
+        self.steps = self._steps(sizes.rows)
+
+    @property
+    def owns_rows(self) -> bool:
+        """Whether nobody needs its rows once it has taken effect. Requires: all steps are made."""
+        return self.outdated or self.rows > self._remembered
+
+    def _steps(self, at_once: int) -> Iterator[None]:
+        """Works the drafts out; each step takes less than a millisecond."""
+        for change in self.event.changes:
+            self.rows += len(change.pairs)
+            for first in range(0, len(change.pairs), at_once):
+                nodes = self._by_table.get(change.table)
+                if nodes is None:
+                    yield
+                    break
+                some = change.pairs[first : first + at_once]
+                for node, keys in nodes.located(some, self._nodes):
+                    yield from self._draft(node, change.table, some, keys)
+                    yield
+        self._ready = True
+
+    def _draft(
+        self, node: Arrangement, table: str, pairs: Sequence[Pair], keys: Collection[Key] | None
+    ) -> Iterator[None]:
+        """Brings the drafts of an arrangement forward. `keys`: of all images; None: they cannot be evaluated."""
+        drafts = self._drafts.get(node)
+        if drafts is None:
+            drafts = Drafts()
+        elif drafts.emptied:
+            return
+        try:
+            if isinstance(node, AnswerNode):
+                self._draft_holes(node, table, pairs, drafts)
+            elif keys is None:
+                self._empty(drafts, failed=True)
+            elif isinstance(node, LinearArrangement):
+                yield from self._draft_contents(node, table, pairs, drafts, keys)
+        except EvaluationError:
+            self._empty(drafts, failed=True)
+        if drafts.made or drafts.keys or drafts.emptied:
+            self._drafts[node] = drafts
+        while self._count > self._most:
+            self._empty(max(self._drafts.values(), key=lambda drafts: len(drafts.made) + len(drafts.keys)))
+
+    def _draft_contents(
+        self, node: LinearArrangement, table: str, pairs: Sequence[Pair], drafts: Drafts, keys: Collection[Key]
+    ) -> Iterator[None]:
+        concerned = node.entries.keys() & keys
+        if not concerned:
+            return
+        made, live = drafts.made, drafts.live
+        new = [(key, node.entries[key]) for key in concerned if key not in made]
+        copied = 0
+        for key, entry in new:
+            draft = node.draft(entry, LARGE_CONTENT)
+            made[key] = entry, draft
+            self._count += 1
+            if draft.content is None:
+                continue
+            live[key] = draft
+            drafts.size += entry.size
+            self._size += entry.size
+            if self._size > self._largest:
+                self._empty(drafts)
+                return
+            copied += entry.size
+            if copied > COPIED_AT_ONCE:
+                copied = 0
+                yield
+        self._memory.applied += len(concerned)
+        node.apply(table, pairs, live)
+        for key, entry in new:
+            _, draft = made[key]
+            if draft.since < 0 and draft.content is not None:  # it reads nothing that has changed
+                del made[key], live[key]
+                self._count -= 1
+                drafts.size -= entry.size
+                self._size -= entry.size
+
+    def _draft_holes(self, node: AnswerNode, table: str, pairs: Sequence[Pair], drafts: Drafts) -> None:
+        concerned = node.concerned(table, pairs)
+        if concerned is None:
+            self._empty(drafts)
+            return
+        before = len(drafts.keys)
+        drafts.keys.update(dict.fromkeys(concerned))
+        self._count += len(drafts.keys) - before
+
+    def _empty(self, drafts: Drafts, *, failed: bool = False) -> None:
+        self._count -= len(drafts.made) + len(drafts.keys)
+        self._size -= drafts.size
+        drafts.size = 0
+        drafts.emptied, drafts.failed = True, failed
+        drafts.live = {}
+        self._memory.remains.add_steps(_one_by_one(drafts.made))
+        drafts.made = {}
+        drafts.keys = {}
+
+    def publish(self) -> None:
+        """The transaction takes effect. Requires: `memory.sequence` has risen since. Raises InvariantViolated where not
+        all steps are made: one of them has failed."""
+        if not self._ready:
+            raise InvariantViolated("a large transaction is not worked out to its end")
+        for node, drafts in self._drafts.items():
+            if drafts.failed:
+                node.cannot_evaluate()
+            elif drafts.emptied:
+                self._memory.count("emptied_by_large_change")
+                node.let_go()
+            elif isinstance(node, AnswerNode):
+                node.let_go_of(drafts.keys)
+            elif isinstance(node, LinearArrangement):
+                node.publish(drafts.made.values())
+
+    def leave(self) -> None:
+        """Nothing of it is needed any more. Its rows and drafts are freed a little at a time."""
+        self.steps = iter(())
+        remains = self._memory.remains
+        for drafts in self._drafts.values():
+            drafts.live = {}
+            remains.add_steps(_one_by_one(drafts.made))
+        if self.owns_rows:
+            remains.add_steps(_rows_one_by_one(self.event))
+        self._drafts = {}
+
+
+def _rows_one_by_one(event: Transaction) -> Iterator[None]:
+    """Takes them out of their lists."""
+    for change in event.changes:
+        while change.pairs:
+            change.pairs.pop()
+            yield
+        yield
+
+
+def _one_by_one(items: dict[Key, tuple[Entry, Entry]]) -> Iterator[None]:
+    """Takes them out, so that each is freed for itself."""
+    while items:
+        items.popitem()
+        yield

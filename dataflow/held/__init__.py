@@ -1,0 +1,1 @@
+"""What is held: entries, arrangements and readers, their memory and their eviction."""

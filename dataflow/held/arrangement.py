@@ -1,0 +1,398 @@
+"""An arrangement: one index of one node, key -> content, with holes.
+
+A hole is a key that is absent. A key that is known to have no rows has an entry with empty content. Subclasses
+(`dataflow/operators/`) say what the content is and how a signed change alters it; this module has what they share.
+
+A change is a pair of row images. The before image is a negative record, the after image a positive one. Each is judged
+by its own key, and a record for a hole is discarded. What cannot be computed from the content held makes the key a
+hole (`fail`), never a guess.
+
+`apply` works on any dict of entries, so that the very code which keeps the held entries current also brings an
+upquery's answer forward.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from dataflow.held.counters import ENGINE
+from dataflow.held.entries import ENTRY_BYTES, Entry, Held, dependents_of, touch
+from dataflow.held.remains import Item, Remains
+from dataflow.messages import Keyed, Pair, Statement
+from gtid_tracker.gtid import Gtid
+from gtid_tracker.tracker import Cut, Fate, FillTracker
+from planner.fill_text import FillText
+from planner.plan import AggregateArrangement, AnswerArrangement, RowsArrangement, TopKArrangement
+from planner.plan import Arrangement as ArrangementPlan
+from sqltypes.errors import InvariantViolated
+from sqltypes.expression import Key, Row
+
+if TYPE_CHECKING:
+    from dataflow.held.reader import ReaderNode
+
+
+class Nowhere:
+    """The key of a row that does not pass an arrangement's filter. It equals no key."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return "NOWHERE"
+
+
+NOWHERE = Nowhere()
+UNBOUNDED = 1 << 62
+MOST_ROWS = 1_000  # that are joined in one step: less than a millisecond
+ROWS_AT_ONCE = 500  # of an answer that is loaded in steps
+Locate = Callable[[Row], Key]  # the key of a base table's row, or NOWHERE
+Entries = dict[Key, Entry]
+LinearPlan = RowsArrangement | AggregateArrangement | TopKArrangement
+
+
+def _no_text(keys: Sequence[Row]) -> str:
+    raise InvariantViolated("an answer arrangement is filled by the client's own text")
+
+
+@dataclass(slots=True)
+class Memory:
+    """What all parts of the state share: bytes held by entries and answers, as estimated; `sequence`, which rises with
+    each event of the stream; how often each rule has acted (`dataflow/held/counters.py`). `room`: how many answers of
+    entries that several share may still become stale one by one, in this step. `most_rows`: an answer
+    of which more are joined is derived in steps. `derived`: rows from which answers were derived so far, those that
+    were looked up at each level."""
+
+    used: int = 0
+    sequence: int = 0
+    room: int = UNBOUNDED
+    most_rows: int = MOST_ROWS
+    derived: int = 0
+    applied: int = 0  # row changes applied to held entries: too many for `count`
+    counters: dict[str, int] = field(default_factory=lambda: dict.fromkeys(ENGINE, 0))
+    remains: Remains = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.remains = Remains(self.free)
+
+    def free(self, size: int) -> None:
+        self.used -= size
+
+    def count(self, name: str, by: int = 1) -> None:
+        self.counters[name] = self.counters.get(name, 0) + by
+
+
+class Arrangement(ABC):
+    """One fill arrangement of the running graph.
+
+    Invariants:
+    1. Every held entry equals what its plan's SQL would answer at the position (between two transactions).
+    2. `memory.used` includes the size of each held entry exactly once.
+    3. `generation` rises whenever all entries are dropped: an answer asked for before is not inserted after.
+    """
+
+    def __init__(self, plan: ArrangementPlan, number: int, memory: Memory) -> None:
+        self.plan = plan
+        self.number = number
+        self.memory = memory
+        self.entries: Entries = {}  # one dict for life: readers keep a reference
+        self.ahead: Entries = {}  # entries ahead of the position, likewise; a hole to all but single reads
+        self.readers: dict[ReaderNode, None] = {}  # that use it
+        self.generation = 0
+        self.tracker: FillTracker[Any] = FillTracker()
+        self.key_of_answer: Callable[[Row], Key] = lambda row: ()
+        self.key_width = 0
+        self.fill_text: FillText = _no_text
+
+    def statement(self, keys: list[Row]) -> Statement:
+        """What fills these keys. Requires: it is no answer's."""
+        assert not isinstance(self.plan, AnswerArrangement)
+        return Statement(self.fill_text(keys), keyed=Keyed(self.plan.table, self.plan.key, keys))
+
+    # -- what an operator provides -----------------------------------------------------------------------------------
+
+    @property
+    @abstractmethod
+    def tables(self) -> frozenset[str]:
+        """The base tables (`schema.name`) whose changes concern it."""
+
+    @abstractmethod
+    def apply(self, table: str, pairs: Sequence[Pair], entries: Entries) -> None:
+        """Applies the changes of one table, in order, to `entries`: the held ones, or those of an answer being brought
+        forward."""
+
+    @abstractmethod
+    def touched(self, table: str, pairs: Sequence[Pair], keys: Entries) -> Iterable[Key]:
+        """Which of `keys` the changes concern, before and after images both: the footprint test."""
+
+    @abstractmethod
+    def load(self, key: Key, rows: list[Row]) -> Entry:
+        """A new entry, not held yet, of the rows that an upquery returned for the key (key columns cut off)."""
+
+    @abstractmethod
+    def rows(self, content: Any) -> Iterable[Row]:
+        """The rows that an entry's content gives upwards (`planner.plan.root_columns`)."""
+
+    # Those of the following that are long for many rows have the same in parts. An operator whose content is small, or
+    # made without a line of Python for each row, needs none.
+
+    def load_in_parts(self, key: Key, rows: list[Row], most: int) -> Generator[None, None, Entry]:
+        """`load`, with so many rows in a step."""
+        yield from ()
+        return self.load(key, rows)
+
+    def note_size(self, entry: Entry, by: int) -> None:
+        """What finds rows of a held entry has grown by so many bytes; not where it is held no more."""
+        if self.entries.get(entry.key) is entry:
+            entry.size += by
+            self.memory.used += by
+
+    def rows_in_parts(self, content: Any, most: int) -> Iterator[Iterable[Row]]:
+        """`rows`, so many at a time."""
+        yield self.rows(content)
+
+    # -- shared ------------------------------------------------------------------------------------------------------
+
+    def new_entry(self, key: Key, content: Any, content_bytes: int) -> Entry:
+        return Entry(self, key, content, ENTRY_BYTES + content_bytes)
+
+    def load_in_steps(self, rows: list[Row], keys: Iterable[Key], loaded: Entries) -> Iterator[None]:
+        """Puts entries into `loaded`, for `keys` and for every key that occurs in the answer's rows; a key without rows
+        is known to be empty. So many rows are a step (`ROWS_AT_ONCE`), and all rows of one key."""
+        groups: dict[Key, list[Row]] = {key: [] for key in keys}
+        for first in range(0, len(rows), ROWS_AT_ONCE):
+            if first:
+                yield
+            self._group(rows[first : first + ROWS_AT_ONCE] if len(rows) > ROWS_AT_ONCE else rows, groups)
+        done = len(rows) % ROWS_AT_ONCE
+        for key, group in groups.items():
+            done += len(group) + 1
+            if done > ROWS_AT_ONCE:
+                done = 0
+                yield
+            if len(group) > ROWS_AT_ONCE:
+                loaded[key] = yield from self.load_in_parts(key, group, ROWS_AT_ONCE)
+            else:
+                loaded[key] = self.load(key, group)
+
+    def _group(self, rows: Sequence[Row], groups: dict[Key, list[Row]]) -> None:
+        """Puts the rows of an answer under their keys."""
+        width = self.key_width
+        key_of = self.key_of_answer
+        for row in rows:
+            key = key_of(row)
+            group = groups.get(key)
+            if group is None:
+                groups[key] = [row[width:]]
+            else:
+                group.append(row[width:])
+
+    def insert(self, entry: Entry) -> None:
+        """Holds an entry that stands at the position, in place of one ahead of it. Requires: its key is a hole."""
+        entry.since = self.memory.sequence
+        ahead = self.ahead.get(entry.key)
+        if ahead is not None:
+            self.discard(ahead)
+        self._place(entry, self.entries)
+
+    def insert_ahead(self, entry: Entry, cut: Cut) -> None:
+        """Holds an entry that stands at its cut. Requires: its key is a hole, and held by nobody ahead either."""
+        if entry.key in self.entries:
+            raise InvariantViolated(f"key {entry.key!r} of arrangement {self.number} is held already")
+        entry.cut = cut
+        self._place(entry, self.ahead)
+
+    def _place(self, entry: Entry, entries: Entries) -> None:
+        replaced = entries.setdefault(entry.key, entry)
+        if replaced is not entry:
+            raise InvariantViolated(f"key {entry.key!r} of arrangement {self.number} is held already")
+        self.memory.used += entry.size
+
+    def promote(self, entry: Entry) -> None:
+        """The position contains the entry's cut: it is held like any other, unless it has gone since."""
+        if self.ahead.get(entry.key) is entry:
+            del self.ahead[entry.key]
+            entry.cut = None
+            entry.since = self.memory.sequence
+            self.entries[entry.key] = entry
+
+    def apply_ahead(self, table: str, pairs: Sequence[Pair], gtid: Gtid | None) -> None:
+        """Applies the changes of one transaction to the entries ahead of the position that do not reflect it yet. One
+        that may or may not reflect it becomes a hole."""
+        for key in list(self.touched(table, pairs, self.ahead)):
+            entry = self.ahead.get(key)
+            if entry is None or entry.cut is None:
+                continue
+            match entry.cut.fate(gtid):
+                case Fate.TAGGED:
+                    self.memory.count("records_in_cut_skipped")
+                case Fate.DOUBTFUL:
+                    self.memory.count("conflicts")
+                    self.discard(entry)
+                case Fate.APPLIED:
+                    self._apply_to(table, pairs, entry)
+
+    def drop_ahead(self, gtid: Gtid) -> None:
+        """Makes holes of the entries ahead of the position that do not reflect a transaction: it may concern them."""
+        fates: dict[int, Fate] = {}
+        for entry in list(self.ahead.values()):
+            assert entry.cut is not None
+            fate = fates.get(id(entry.cut))
+            if fate is None:
+                fate = fates[id(entry.cut)] = entry.cut.fate(gtid)
+            if fate is Fate.TAGGED:
+                self.memory.count("records_in_cut_skipped")
+            else:
+                self.memory.count("conflicts")
+                self.discard(entry)
+
+    def _apply_to(self, table: str, pairs: Sequence[Pair], entry: Entry) -> None:
+        """Applies changes to one entry ahead of the position."""
+        size = entry.size
+        self.apply(table, pairs, {entry.key: entry})
+        self.memory.used += entry.size - size
+        if entry.content is None:
+            self.discard(entry)
+
+    def discard(self, entry: Entry) -> list[Held]:
+        """Makes the entry's key a hole. The answers derived from it are stale; they are returned."""
+        if self.entries.get(entry.key) is entry:
+            del self.entries[entry.key]
+            self.memory.used -= entry.size
+        elif self.ahead.get(entry.key) is entry:
+            del self.ahead[entry.key]
+            self.memory.used -= entry.size
+        touch(entry)
+        concerned = list(dependents_of(entry))
+        entry.content = None
+        entry.dependents = None
+        return concerned
+
+    def fail(self, entries: Entries, entry: Entry, why: str) -> None:
+        """The entry's content cannot be computed from what is held: its key becomes a hole."""
+        self.memory.count(why)
+        if entries is self.entries:
+            self.discard(entry)
+        else:
+            entries.pop(entry.key, None)
+            entry.content = None
+
+    def cannot_evaluate(self) -> None:
+        """A change of a table cannot be evaluated: no key is known any more."""
+        self.memory.count("evaluation_failed")
+        self.clear()
+
+    def clear(self) -> None:
+        """Makes every key a hole."""
+        count = len(self.entries) + len(self.ahead)
+        if count <= self.memory.remains.few:
+            for entry in (*self.entries.values(), *self.ahead.values()):
+                self.discard(entry)
+        else:
+            self.let_go()
+        self.generation += 1
+        self.tracker.clear()
+
+    def let_go(self) -> None:
+        """Makes every key a hole, and every key of the readers above, in a step that is short however many there are
+        (`dataflow/held/remains.py`)."""
+        for reader in self.readers:
+            reader.let_go()
+        items: list[Item] = [*self.entries.values(), *self.ahead.values()]
+        self.entries.clear()
+        self.ahead.clear()
+        self.memory.remains.add(items)
+
+    def __iter__(self) -> Iterator[Key]:
+        return iter(self.entries)
+
+    def check_invariants(self) -> None:
+        """Raises AssertionError where an entry and its owner disagree."""
+        assert not self.entries.keys() & self.ahead.keys(), "a key is held at the position and ahead of it"
+        for key, entry in (*self.entries.items(), *self.ahead.items()):
+            assert (entry.cut is None) == (key in self.entries), f"{key!r} stands elsewhere than it says"
+            assert entry.owner is self, f"{key!r} has another owner"
+            assert entry.key == key, f"{entry.key!r} is held under {key!r}"
+            assert entry.content is not None, f"{key!r} is held and dropped"
+            for held in dependents_of(entry):
+                assert entry in held.deps, f"{key!r} does not know of {held.key!r}"
+
+
+class LinearArrangement(Arrangement):
+    """An arrangement over one base table, whose rows tell their key: all but those of answers."""
+
+    def __init__(self, plan: LinearPlan, number: int, memory: Memory, locate: Locate) -> None:
+        super().__init__(plan, number, memory)
+        self.locate = locate
+        # Where this is equal, `locate` gives the same for every row. (Two readings of one table may differ.)
+        self.located_by = (id(plan.table), plan.key, plan.filter)
+        self.key_column: int | None = None  # the position of the one column whose value, in any row, is the key
+        self._tables = frozenset((plan.table.qualified,))
+
+    @property
+    def tables(self) -> frozenset[str]:
+        return self._tables
+
+    @abstractmethod
+    def change(
+        self, entries: Entries, before: Row | None, after: Row | None, old: Entry | None, new: Entry | None
+    ) -> None:
+        """Applies one change to the entries that it concerns: the before image's `old`, the after image's `new`.
+
+        Requires: each is held in `entries`, or None for a hole, for no image and for one that does not pass; not both
+        are None. They may be the same.
+        """
+
+    @abstractmethod
+    def copied(self, content: Any) -> Any:
+        """The content, so that what is done to one of the two leaves the other as it is."""
+
+    def spared(self, content: Any) -> int:
+        """Bytes of the content that a copy does without."""
+        return 0
+
+    def draft(self, entry: Entry, largest: int) -> Entry:
+        """A copy of a held entry that nobody holds; its `since` rises when it is changed. One of more than `largest`
+        bytes has no content: it cannot be computed."""
+        size = entry.size - self.spared(entry.content)
+        content = self.copied(entry.content) if size <= largest else None
+        draft = Entry(self, entry.key, content, size)
+        draft.since = -1
+        return draft
+
+    def publish(self, made: Iterable[tuple[Entry, Entry]]) -> None:
+        """Puts the content of each entry's draft in the place of its own, if it is still held. The draft gets the old
+        one."""
+        get = self.entries.get
+        memory = self.memory
+        for entry, draft in made:
+            if get(entry.key) is not entry:
+                continue
+            if draft.content is None:
+                self.discard(entry)
+            elif draft.since >= 0:
+                entry.content, draft.content = draft.content, entry.content
+                memory.used += draft.size - entry.size
+                entry.size = draft.size
+                touch(entry)
+
+    def apply(self, table: str, pairs: Sequence[Pair], entries: Entries) -> None:
+        locate = self.locate
+        get = entries.get
+        for before, after in pairs:
+            old = get(locate(before)) if before is not None else None
+            new = get(locate(after)) if after is not None else None
+            if old is not None or new is not None:
+                self.change(entries, before, after, old, new)
+
+    def touched(self, table: str, pairs: Sequence[Pair], keys: Entries) -> Iterable[Key]:
+        locate = self.locate
+        images = (image for pair in pairs for image in pair if image is not None)
+        return {key for image in images if (key := locate(image)) is not NOWHERE and key in keys}
+
+    def _resize(self, entries: Entries, entry: Entry, by: int) -> None:
+        """The entry's content has grown by so many bytes."""
+        entry.size += by
+        if entries is self.entries:
+            self.memory.used += by

@@ -1,0 +1,258 @@
+"""What is held: an `Entry` is one key of an arrangement, a `Held` one key of a reader.
+
+Entries and the readers' answers derived from them know each other. So a change reaches exactly the answers that it
+concerns, and an entry that no reader needs is gone at once.
+
+Invariants:
+1. `held in entry.dependents` iff `entry in held.deps` for every entry that is alive.
+2. A `Held` whose `bodies` are not None was derived from `deps`, all of which are alive and unchanged since.
+3. Taking either out of its owner unlinks both directions: what is dropped is freed by its reference count, and no
+   cycle stays behind.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from sys import getsizeof
+from typing import TYPE_CHECKING, Any
+
+from gtid_tracker.tracker import Cut
+from sqltypes.expression import Key, Row
+
+if TYPE_CHECKING:
+    from dataflow.held.arrangement import Arrangement
+    from dataflow.held.reader import ReaderNode
+
+ENTRY_BYTES = 200  # an Entry, its key and its place in the dict; measured with benchmarks/memory.py
+LISTED_BYTES = 100  # a place in a dict
+PARAMS_BYTES, PARAM_BYTES = 60, 60  # a tuple of parameters, and each that is no whole number
+HELD_BYTES = 320  # a Held, its key, list of bodies, tuple of deps and places in the dict and the queue
+
+
+class Entry:
+    """One key of one arrangement. `content` is the arrangement's own; None: dropped, no longer alive.
+
+    `cut`: where it stands if it was inserted ahead of the position; None: exactly at the position. `since`: at the
+    position, its content is the same after each event of the stream from this one (`Memory.sequence`) to the last.
+    """
+
+    __slots__ = ("content", "cut", "dependents", "key", "owner", "since", "size")
+
+    def __init__(self, owner: Arrangement, key: Key, content: Any, size: int) -> None:
+        self.owner = owner
+        self.key = key
+        self.content = content
+        self.size = size
+        self.cut: Cut | None = None
+        self.since = 0
+        self.dependents: Held | set[Held] | None = None
+
+
+class Held:
+    """One key of one reader: the answer's encodings, one a wire format, and what it was derived from.
+
+    `bodies` None: a change has come since; the answer is derived again when it is next asked for. `watch` is called
+    when that happens; a key that has one is not evicted. `listed`: some encodings are in the reader's `listed`, too.
+    `params`: those that it was held for; None where the key is the only one itself (`ReaderNode.params_of`).
+    """
+
+    __slots__ = (
+        "alive",
+        "bodies",
+        "body_size",
+        "deps",
+        "key",
+        "listed",
+        "params",
+        "reader",
+        "size",
+        "visited",
+        "watch",
+    )
+
+    def __init__(self, reader: ReaderNode, key: Key) -> None:
+        self.reader = reader
+        self.key = key
+        self.bodies: list[bytes | None] | None = None
+        self.deps: tuple[Entry, ...] = ()
+        self.params: tuple[Any, ...] | None = None
+        self.size = HELD_BYTES
+        self.body_size = 0  # of the encodings last stored; kept while the answer is stale, they will be stored again
+        self.visited = False
+        self.alive = True
+        self.listed = False
+        self.watch: Callable[[], None] | None = None
+
+    def keep(self, params: tuple[Any, ...]) -> None:
+        """The parameters cannot be told from the key. Requires: called once, before its size is counted."""
+        self.params = params
+        self.size += PARAMS_BYTES + sum([_bytes_of(value) for value in params])
+
+    def notify(self, watch: Callable[[], None] | None) -> None:
+        """Sets who is told when a change comes, beside those who link the key now."""
+        if isinstance(self.watch, Linking):
+            self.watch.watch = watch
+        else:
+            self.watch = watch
+
+    @property
+    def unseen(self) -> bool:
+        """Has nobody been given its answer by itself, and nothing shown it to be right, since it was filled?"""
+        return self.bodies is None and not self.body_size
+
+    def doubt(self) -> None:
+        """What was filled has not been compared as it should have been: it is `unseen`."""
+        self.stale()
+        self.reader.memory.used -= self.body_size
+        self.body_size = 0
+
+    def body(self, format_: int) -> bytes | None:
+        """The encoding in this format, if it is stored. There is no place yet for a format that came later."""
+        bodies = self.bodies
+        return bodies[format_] if bodies is not None and format_ < len(bodies) else None
+
+    def list(self, format_: int) -> bytes:
+        """Puts the encoding where lists of keys find it. Requires: it is stored, and the key is the reader's."""
+        assert self.bodies is not None
+        body = self.bodies[format_]
+        assert body is not None
+        if not self.listed:
+            self.listed = True
+            self.size += LISTED_BYTES
+            self.reader.memory.used += LISTED_BYTES
+        self.reader.listed[format_][self.key] = body
+        return body
+
+    def stale(self) -> None:
+        """A change has come: the encodings are the answer no more."""
+        self.bodies = None
+        if self.listed:
+            self.unlist()
+
+    def unlist(self) -> None:
+        self.listed = False
+        self.size -= LISTED_BYTES
+        self.reader.memory.used -= LISTED_BYTES
+        if self.reader.entries.get(self.key, self) is self:  # else it was let go: what is listed came since
+            for rows in self.reader.listed:
+                rows.pop(self.key, None)
+
+
+class Linking:
+    """Stands as a key's `watch` while the key is linked to many entries in steps. `changed`: has a change come to one
+    that is linked already? `watch`: the key's own."""
+
+    __slots__ = ("changed", "watch")
+
+    def __init__(self, watch: Callable[[], None] | None) -> None:
+        self.changed = False
+        self.watch = watch
+
+    def __call__(self) -> None:
+        self.changed = True
+        if self.watch is not None:
+            self.watch()
+
+
+def _bytes_of(value: Any) -> int:
+    if isinstance(value, int):
+        return 8
+    if isinstance(value, tuple):
+        return PARAMS_BYTES + sum([_bytes_of(one) for one in value])
+    return PARAM_BYTES + (len(value) if isinstance(value, str | bytes) else 0)
+
+
+def touch(entry: Entry) -> None:
+    """The entry's content has changed: every answer derived from it is stale."""
+    entry.since = entry.owner.memory.sequence
+    dependents = entry.dependents
+    if dependents is None:
+        return
+    if isinstance(dependents, Held):
+        dependents.bodies = None
+        if dependents.listed:
+            dependents.unlist()
+        if dependents.watch is not None:
+            dependents.watch()
+        return
+    memory = entry.owner.memory
+    memory.room -= len(dependents)
+    if memory.room < 0:  # many answers are made of it: to go through them would be a long step
+        for reader in entry.owner.readers:
+            reader.let_go()
+        return
+    for held in dependents:
+        held.stale()
+        if held.watch is not None:
+            held.watch()
+
+
+def relink(held: Held, deps: tuple[Entry, ...]) -> None:
+    """Makes `deps` what `held` was derived from. Entries that it no longer needs, and nobody else does, are dropped."""
+    old = held.deps
+    if old == deps:  # the common case: the same single entry; entries compare by identity
+        return
+    held.deps = deps
+    for entry in deps:
+        add_dependent(entry, held)
+    fresh = set(deps)
+    for entry in old:
+        if entry not in fresh:
+            release(entry, held)
+
+
+def unlinked(held: Held) -> Iterator[None]:
+    """`relink` to nothing of a key that is not alive, an entry in each step."""
+    for entry in held.deps:
+        release(entry, held)
+        yield
+    held.deps = ()
+
+
+def release(entry: Entry, held: Held) -> None:
+    """`held` no longer needs `entry`; an entry that no reader needs is dropped."""
+    dependents = entry.dependents
+    if dependents is held:
+        entry.dependents = None
+    elif isinstance(dependents, set):
+        dependents.discard(held)
+        if not dependents:
+            entry.dependents = None
+    if entry.dependents is None and entry.content is not None:
+        entry.owner.discard(entry)
+
+
+def add_dependent(entry: Entry, held: Held) -> None:
+    """Requires: `held.deps` gets the entry in the same step."""
+    dependents = entry.dependents
+    if dependents is None:
+        entry.dependents = held
+    elif isinstance(dependents, set):
+        dependents.add(held)
+    elif dependents is not held:
+        entry.dependents = {dependents, held}
+
+
+def dependents_of(entry: Entry) -> frozenset[Held]:
+    """The readers' keys that were derived from the entry."""
+    dependents = entry.dependents
+    if dependents is None:
+        return frozenset()
+    return frozenset(dependents) if isinstance(dependents, set) else frozenset((dependents,))
+
+
+WIDE, WIDE_LETTER = 80, 3
+"""Bytes of a str that is not ASCII, and of each letter. Whoever sends it may give it its UTF-8 spelling, too: then it
+has both. What a row weighs must not depend on who has read it, so all count alike: 1 and 2 bytes of a text of accents,
+2 and mostly 1 of an English one with a dash; others take less before they are sent, and more then."""
+
+
+def value_bytes(value: object) -> int:
+    """Bytes that a value occupies, shared small objects counted as if they were its own."""
+    if value.__class__ is str and not value.isascii():
+        return WIDE + WIDE_LETTER * len(value)
+    return getsizeof(value)
+
+
+def row_bytes(row: Row) -> int:
+    return getsizeof(row) + sum(map(value_bytes, row)) + 16
