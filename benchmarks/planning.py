@@ -12,7 +12,7 @@ from time import perf_counter, thread_time
 
 from benchmarks.bench import Bench
 from benchmarks.result import Result, Sheet
-from planner.scan import scan
+from planner.text.scan import scan
 from proxy.planning import WORDS_IN_PLACE, PlanningProcess, is_small
 from proxy.planning_worker import Job, planned, told
 from sqltypes.errors import UnsupportedQuery

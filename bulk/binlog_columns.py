@@ -34,7 +34,7 @@ from pyspark.sql.types import (
 )
 
 from bulk.binlog_follow import Stopped
-from planner.virtual_columns import told_by_rows
+from planner.session.virtual_columns import told_by_rows
 from sqltypes.expression import Row
 from sqltypes.schema import Column, SqlType, Table
 from sqltypes.temporal import time_text

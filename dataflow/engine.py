@@ -29,7 +29,7 @@ from dataflow.messages import (
     UpqueryFailed,
 )
 from gtid_tracker.gtid import GtidSet
-from planner.plan import QueryPlan
+from planner.tree.plan import QueryPlan
 from sqltypes.errors import (
     AnswerTooLarge,
     EvaluationError,

@@ -11,8 +11,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from integration.raw_client import RawClient
-from planner.scan import words
-from planner.support import DETERMINISTIC
+from planner.text.scan import words
+from planner.tree.reasons import DETERMINISTIC
 from proxy.mysql.packets import ERR
 
 # Columns by name: type, and a value that is none of the type's borders.

@@ -4,7 +4,7 @@ Of each template of the oracle some expressions are made. Each is asked of MySQL
 and in sessions in which one variable has another value: all variables that this server knows, two values each. Where
 the answer differs, Upwell must not give such a session a hit: either the query cannot be cached, or
 `session_variables.first_difference` names the variable. Likewise for expressions of VIRTUAL columns: where the value
-differs, the binlog's is not to be believed (`planner/virtual_columns.py`).
+differs, the binlog's is not to be believed (`planner/session/virtual_columns.py`).
 
     python -m integration.by_variable            # all, on a private MySQL
 """
@@ -26,9 +26,9 @@ from external_upquery.mysql.schema_source import SchemaSource
 from integration.mysql_server import Server
 from integration.oracle import expressions
 from planner.api import plan_query
-from planner.needs import LOCAL, PACKET, STEADY
-from planner.session_needs import session_needs
-from planner.virtual_columns import told_by_rows
+from planner.session.needs import LOCAL, PACKET, STEADY
+from planner.session.session_needs import session_needs
+from planner.session.virtual_columns import told_by_rows
 from proxy.mysql.session_variables import (
     ASK,
     ASKED,

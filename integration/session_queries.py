@@ -7,7 +7,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Sequence
 
-from planner.support import DETERMINISTIC
+from planner.tree.reasons import DETERMINISTIC
 
 CREATE = """CREATE TABLE w (
     id INT NOT NULL PRIMARY KEY, n INT NOT NULL, f DECIMAL(8,3) NOT NULL, g DOUBLE NULL,

@@ -20,7 +20,7 @@ from integration.raw_client import bound
 from integration.served import last_served, read_until_hit
 from integration.test_answers_in_modes import cached, differs, rows, values
 from integration.test_settings_that_change_answers import KINDS, both, do, shown
-from planner.scan import scan
+from planner.text.scan import scan
 from proxy.long_sql import substituted
 from proxy.mysql.ansi_quotes import with_backticks
 

@@ -21,8 +21,8 @@ from integration.session_queries import CREATE, FILLED, INSERT, OTHER_KINDS, STR
 from integration.test_answers_in_modes import cached, differs, executed
 from integration.test_answers_in_modes import rows as shown_rows
 from integration.test_settings_that_change_answers import KINDS, both, do
-from planner.hints import hint_of, with_hint
-from planner.scan import scan
+from planner.text.hints import hint_of, with_hint
+from planner.text.scan import scan
 
 DATABASE = "answers_in_collations"
 NAMES = "SET NAMES utf8mb4 COLLATE {}"

@@ -21,8 +21,8 @@ from integration.random_tables import RandomTable, first_rows, one_write, random
 from integration.raw_client import RawClient
 from integration.served import last_served, read_until_hit
 from integration.test_settings_that_change_answers import KINDS, both, do, shown
-from planner.hints import SETTABLE, hint_of, with_hint
-from planner.scan import scan
+from planner.text.hints import SETTABLE, hint_of, with_hint
+from planner.text.scan import scan
 from proxy.long_sql import substituted
 
 DATABASE = "answers_in_modes"

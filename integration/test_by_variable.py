@@ -8,7 +8,7 @@ import pytest
 
 from integration import by_variable
 from integration.conftest import OwnMySQL
-from planner.needs import BY_WORD
+from planner.session.needs import BY_WORD
 
 EVERY = 1 if os.environ.get("UPWELL_WHOLE") else 40
 SEED = int(os.environ.get("UPWELL_VARIABLE_SEED", "1"))

@@ -20,9 +20,9 @@ from integration.oracle.trees import integer, moment, payload, string
 from integration.proxy_thread import Beside, beside_database
 from integration.raw_client import RawClient
 from integration.served import last_served, read_until_hit
-from planner.clock import finds
-from planner.clock_literals import read
-from planner.scan import scan
+from planner.text.clock import finds
+from planner.text.clock_literals import read
+from planner.text.scan import scan
 from proxy.api import Served
 from proxy.grpc_rows import FORMAT
 from proxy.mysql.packets import COM_RESET_CONNECTION

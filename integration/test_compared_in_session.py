@@ -21,9 +21,9 @@ from integration.mysql_server import Server
 from integration.proxy_thread import Beside, beside_database
 from integration.raw_client import RawClient
 from integration.served import read_until_hit
-from planner.needs import COLLATION, DATE_MODES, LOCAL, OF_MODE, SESSION_NEEDS, STEADY, TIME_ZONE
-from planner.plan import QueryPlan
-from planner.session_needs import session_needs
+from planner.session.needs import COLLATION, DATE_MODES, LOCAL, OF_MODE, SESSION_NEEDS, STEADY, TIME_ZONE
+from planner.session.session_needs import session_needs
+from planner.tree.plan import QueryPlan
 from sqltypes.errors import SourceError, UpwellError
 from sqltypes.schema import SchemaSnapshot
 from tests.support.waiting import until

@@ -22,7 +22,7 @@ from external_upquery.protocol import query
 from gtid_tracker.gtid import Gtid, GtidSet
 from integration.private_mysql import Server
 from integration.upqueries import LONG, answer, failure, request, run, turn, writing
-from planner.hints import hint_of
+from planner.text.hints import hint_of
 from sqltypes.errors import DeadlinePassed, SourceError
 from tests.support.waiting import until
 

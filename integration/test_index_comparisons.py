@@ -23,7 +23,7 @@ from integration.test_plans_mysql import _key_agrees
 from integration.test_surprising_parameters import FINER, MOMENTS, MORE, WHOLE_SECONDS
 from integration.unconverted import unconverted_cursor
 from planner.api import plan_query
-from planner.plan import AnswerArrangement, QueryPlan, RowsArrangement
+from planner.tree.plan import AnswerArrangement, QueryPlan, RowsArrangement
 from sqltypes.errors import BadParameters, EvaluationError, UnknownName, UnsupportedQuery
 from sqltypes.expression import ColumnRef, Expr, Row, Value
 from sqltypes.implementations import comparison_key

@@ -9,8 +9,8 @@ from decimal import Decimal
 import pymysql
 
 from integration.mysql_server import Server
-from planner.fingerprint import literal_of
-from planner.scan import scan_all
+from planner.text.fingerprint import literal_of
+from planner.text.scan import scan_all
 
 PIECES = (
     "\\",

@@ -14,7 +14,7 @@ import pytest
 
 from integration.mysql_server import Server
 from planner.api import plan_query
-from planner.plan import Mode
+from planner.tree.plan import Mode
 from sqltypes.errors import UpwellError
 from sqltypes.expression import Row
 from tests.support.plan_oracle import PlanOracle

@@ -18,10 +18,10 @@ from sqlglot import exp
 
 from integration.mysql_server import Server
 from planner.api import plan_query
-from planner.parse import parse
-from planner.plan import Mode, QueryPlan
-from planner.scan import DEFAULT_VERSION, scan
-from planner.support import misread
+from planner.text.parse import parse
+from planner.text.scan import DEFAULT_VERSION, scan
+from planner.tree.plan import Mode, QueryPlan
+from planner.tree.reasons import misread
 from sqltypes.errors import EvaluationError, ParseError, UnsupportedQuery
 from sqltypes.expression import ColumnRef, Value
 from sqltypes.interpreter import evaluate

@@ -17,8 +17,8 @@ from integration.oracle.trees import cache_text
 from integration.oracle.world import make_world
 from integration.oracle.writer import EVERY
 from planner.api import plan_query
-from planner.built_in_functions import HARMLESS
-from planner.support import DETERMINISTIC
+from planner.text.built_in_functions import HARMLESS
+from planner.tree.reasons import DETERMINISTIC
 from sqltypes.errors import ParseError, UnsupportedQuery
 from sqltypes.functions import FUNCTIONS
 from tests.support.goldens import PLANS, snapshot

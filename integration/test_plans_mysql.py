@@ -15,8 +15,8 @@ from external_upquery.executor import Executor
 from integration.private_mysql import Server
 from integration.upqueries import run
 from planner.api import plan_evict, plan_query
-from planner.plan import AnswerArrangement, AnswerInput, Mode, QueryPlan
-from planner.upquery_sql import answer_sql, fill_columns, semijoin_sql
+from planner.fill.upquery_sql import answer_sql, fill_columns, semijoin_sql
+from planner.tree.plan import AnswerArrangement, AnswerInput, Mode, QueryPlan
 from proxy.planning import disagreement
 from sqltypes.expression import Expr, Row, Value
 from sqltypes.implementations import comparison_key

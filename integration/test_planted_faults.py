@@ -17,8 +17,8 @@ from sqlglot import exp
 import dataflow.build.build
 import dataflow.build.graph
 import dataflow.operators.aggregate
-import planner.evict
-import planner.resolve
+import planner.evict.evict
+import planner.tree.resolve
 import sqltypes.collation
 from dataflow.held.arrangement import Memory
 from dataflow.operators.aggregate import AggregateNode
@@ -31,8 +31,8 @@ from integration.mysql_server import Server
 from integration.oracle.answers import parse
 from integration.oracle.trees import integer, payload
 from integration.raw_client import RawClient
-from planner.expressions import _HANDLERS, Expressions
-from planner.plan import AnswerArrangement
+from planner.tree.expressions import _HANDLERS, Expressions
+from planner.tree.plan import AnswerArrangement
 from sqltypes.compile import compile_sort_key
 from tests.simulation.mutant import Patch, attribute, edit
 
@@ -164,7 +164,7 @@ FAULTS = (
     ),
     Fault(
         "a term of the ORDER BY is lost",
-        edit(planner.resolve._SelectResolver, "_order", ("term.expr, Literal))", "term.expr, Literal))[:1]")),
+        edit(planner.tree.resolve._SelectResolver, "_order", ("term.expr, Literal))", "term.expr, Literal))[:1]")),
         "SELECT id, other, m FROM item WHERE grp = ? ORDER BY other, m",
         ordered=True,
     ),
@@ -300,9 +300,9 @@ NEW_ROW = "INSERT INTO item VALUES (%d, 7, 1, 'new', 'x', 1, 9)"
 
 def wrong_key(patch: pytest.MonkeyPatch) -> None:
     """The planner takes another column for the one that must equal the parameter."""
-    edit(planner.evict._Select, "_fact", ("setdefault(parameter, column.name)", 'setdefault(parameter, "other")'))(
-        patch
-    )
+    edit(
+        planner.evict.evict._Select, "_fact", ("setdefault(parameter, column.name)", 'setdefault(parameter, "other")')
+    )(patch)
 
 
 def no_row_concerns_an_answer(patch: pytest.MonkeyPatch) -> None:

@@ -26,11 +26,11 @@ from integration.proxy_thread import Beside, beside_database
 from integration.raw_client import RawClient
 from integration.served import last_served
 from planner.api import plan_evict
-from planner.clock import finds
-from planner.clock_literals import EPOCH, read
-from planner.plan import AnswerArrangement
-from planner.scan import scan
-from planner.upquery_sql import crossing_sqls
+from planner.fill.upquery_sql import crossing_sqls
+from planner.text.clock import finds
+from planner.text.clock_literals import EPOCH, read
+from planner.text.scan import scan
+from planner.tree.plan import AnswerArrangement
 from sqltypes.errors import NeedRelations, UnsupportedQuery
 from sqltypes.expression import Row
 from sqltypes.schema import SchemaSnapshot

@@ -25,10 +25,10 @@ from integration.random_queries import random_query, views
 from integration.random_tables import first_rows, random_tables
 from integration.session_queries import CREATE, FILLED, INSERT, OTHER_KINDS, VIEW, Writer, rows
 from planner.api import plan_evict
-from planner.clock_literals import with_parameters
-from planner.needs import BY_CODES, DATE_MODES, LOCAL, OF_MODE, STRICT, STRINGS, TIME_ZONE
-from planner.scan import scan
-from planner.session_needs import session_needs
+from planner.session.needs import BY_CODES, DATE_MODES, LOCAL, OF_MODE, STRICT, STRINGS, TIME_ZONE
+from planner.session.session_needs import session_needs
+from planner.text.clock_literals import with_parameters
+from planner.text.scan import scan
 from proxy.long_sql import substituted
 from proxy.mysql.session_variables import MODES, TIMESTAMP
 from proxy.mysql.sql_modes import NO_MATTER

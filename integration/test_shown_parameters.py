@@ -34,7 +34,7 @@ from integration.proxy_thread import Beside, beside_database
 from integration.raw_client import RawClient
 from integration.served import last_served, read_until_hit
 from integration.untyped_parameters import NAMES, ROWS, TABLE, WRITES
-from planner.as_sent import BOUND_AND_SHOWN
+from planner.tree.untyped import BOUND_AND_SHOWN
 from proxy.mysql.routes import TYPED_BEFORE
 
 DATABASE = "shown_parameters"

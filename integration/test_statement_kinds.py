@@ -10,9 +10,9 @@ import pymysql
 import pytest
 
 from integration.mysql_server import Server
-from planner.built_in_functions import HARMLESS, MOVED, MOVED_IN, NEVER_PARTED, NEWER, NO_FUNCTIONS
-from planner.calls import unknown_call
-from planner.scan import ServerVersion, scan
+from planner.text.built_in_functions import HARMLESS, MOVED, MOVED_IN, NEVER_PARTED, NEWER, NO_FUNCTIONS
+from planner.text.calls import unknown_call
+from planner.text.scan import ServerVersion, scan
 from proxy.mysql.statement_kind import classify
 
 NO_SUCH_FUNCTION, NOT_WITH_A_SPACE = 1305, 1630

@@ -11,7 +11,7 @@ import structlog
 from integration.grpc_app import Proxy, proxy_beside, run
 from integration.mysql_clients import Asker, connected
 from integration.mysql_server import Server
-from planner.expressions import Expressions
+from planner.tree.expressions import Expressions
 from proxy.app import name_of
 from proxy.doubts import Doubts
 from proxy.pump import DIFFERS

@@ -18,7 +18,7 @@ from integration.proxy_thread import Beside, beside_database
 from integration.raw_client import RawClient
 from integration.served import last_served
 from integration.untyped_parameters import COMPUTED, FORMS, MIXED, NAMES, ROWS, TABLE, WRITES, filled
-from planner.as_sent import BEFORE
+from planner.tree.untyped import BEFORE
 from proxy.mysql.packets import packet
 from proxy.mysql.routes import TYPED_BEFORE
 

@@ -13,7 +13,7 @@ import pymysql
 import pytest
 
 from integration.mysql_server import Server
-from planner.scan import unwrap_version_comments
+from planner.text.scan import unwrap_version_comments
 from sqltypes.errors import ParseError
 
 SEED = int(os.environ.get("UPWELL_COMMENT_SEED", "1"))

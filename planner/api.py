@@ -13,8 +13,42 @@ from functools import partial
 
 from sqlglot import exp
 
-from planner.announced_by import tells_columns
-from planner.as_sent import (
+from planner.evict.evict import Analysis
+from planner.maintain.build import build
+from planner.maintain.rewrites import rewrite
+from planner.refusals.binary_keys import require_strings
+from planner.refusals.bound_before import around
+from planner.refusals.by_spelling import goes_by_spelling
+from planner.refusals.current_date import check_current_date
+from planner.refusals.distinct_order import check_distinct_order
+from planner.refusals.padding import check_padding
+from planner.refusals.pinned import check_pinned
+from planner.refusals.put_in_place import check_put_in_place
+from planner.session.virtual_columns import expressions_of, read_by_reader
+from planner.session.zone_tables import zone_inputs
+from planner.text.clock_literals import with_parameters
+from planner.text.hints import FULL_GROUP
+from planner.text.parse import ParsedQuery, parameter_number, parse
+from planner.text.scan import scan
+from planner.text.vindex_hints import hints_of, with_hints
+from planner.tree.announced_by import tells_columns
+from planner.tree.expressions import Parameters
+from planner.tree.kinds import Kinds
+from planner.tree.logical import NotMaintained
+from planner.tree.names import Catalogue, named_tables, view_columns
+from planner.tree.plan import (
+    AnswerArrangement,
+    Caution,
+    KeyPart,
+    Mode,
+    OutputColumn,
+    Parameter,
+    QueryPlan,
+    Reader,
+)
+from planner.tree.reasons import because, check_calls, check_timestamps, check_tokens, check_tree, misread, refuse
+from planner.tree.resolve import Resolver
+from planner.tree.untyped import (
     MOMENTS,
     SAMPLES,
     TYPED,
@@ -25,40 +59,6 @@ from planner.as_sent import (
     marked,
     with_sample,
 )
-from planner.binary_keys import require_strings
-from planner.bound import around
-from planner.build import build
-from planner.by_spelling import goes_by_spelling
-from planner.clock_literals import with_parameters
-from planner.current_date import check_current_date
-from planner.distinct_order import check_distinct_order
-from planner.evict import Analysis
-from planner.expressions import Parameters
-from planner.hints import FULL_GROUP
-from planner.logical import NotMaintained
-from planner.names import Catalogue, named_tables, view_columns
-from planner.padding import check_padding
-from planner.parse import ParsedQuery, parameter_number, parse
-from planner.pinned import check_pinned
-from planner.plan import (
-    AnswerArrangement,
-    Caution,
-    KeyPart,
-    Mode,
-    OutputColumn,
-    Parameter,
-    QueryPlan,
-    Reader,
-)
-from planner.put_in_place import check_put_in_place
-from planner.resolve import Resolver
-from planner.rewrites import rewrite
-from planner.scan import scan
-from planner.string_kinds import Kinds
-from planner.support import because, check_calls, check_timestamps, check_tokens, check_tree, misread, refuse
-from planner.vindex_hints import hints_of, with_hints
-from planner.virtual_columns import expressions_of, read_by_reader
-from planner.zone_tables import zone_inputs
 from sqltypes.errors import UnsupportedQuery
 from sqltypes.expression import ColumnRef
 from sqltypes.schema import TEMPORAL_TYPES, ResultColumn, SchemaSnapshot, Table
@@ -72,7 +72,7 @@ class TakesLong(Exception):
 
 def plan_query(sql: str, database: str, snapshot: SchemaSnapshot, *, brief: bool = False) -> QueryPlan:
     """The plan of a query. `?` are its parameters, `IN (?)` or `IN (?...)` a list, and functions of the clock are, too
-    (`planner/clock.py`); literals are constants.
+    (`planner/text/clock.py`); literals are constants.
 
     Raises ParseError (with the place), UnknownName, UnsupportedQuery (code of `support.REFUSED`), NeedRelations; if it
     is to be `brief`, TakesLong.
@@ -252,7 +252,7 @@ def _analysed(query: ParsedQuery, catalogue: Catalogue, caution: Caution) -> Ana
 
 
 def _analysed_as_sent(query: ParsedQuery, catalogue: Catalogue, caution: Caution, untyped: Sequence[int]) -> Analysis:
-    """Of a query with parameters whose type no column tells (`planner/as_sent.py`)."""
+    """Of a query with parameters whose type no column tells (`planner/tree/untyped.py`)."""
     marks = replace(query, tree=marked(query.tree, untyped))
     _check_meaning(marks, catalogue)
     for sample in SAMPLES:

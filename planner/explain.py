@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from planner.plan import (
+from planner.fill.upquery_sql import FOUND_ROWS, fill_template
+from planner.tree.plan import (
     Aggregate,
     AggregateArrangement,
     AggregateFunction,
@@ -18,8 +19,7 @@ from planner.plan import (
     RowsArrangement,
     TopKArrangement,
 )
-from planner.sql_text import expr_sql, plain_column
-from planner.upquery_sql import FOUND_ROWS, fill_template
+from planner.tree.sql_text import expr_sql, plain_column
 from sqltypes.expression import Expr
 from sqltypes.schema import SqlType
 

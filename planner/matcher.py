@@ -6,8 +6,8 @@ from collections import Counter, OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from planner.bare_names import BareNames
-from planner.fingerprint import (
+from planner.text.bare_names import BareNames
+from planner.text.fingerprint import (
     Constant,
     Fingerprint,
     ListSlot,
@@ -19,10 +19,10 @@ from planner.fingerprint import (
     fingerprint,
     outline,
 )
-from planner.from_entries import entries
-from planner.hints import MARK
-from planner.plan import QueryPlan
-from planner.scan import ANY_VERSION, DEFAULT_VERSION, ServerVersion, is_warned_of, scan, unwrap_version_comments
+from planner.text.from_entries import entries
+from planner.text.hints import MARK
+from planner.text.scan import ANY_VERSION, DEFAULT_VERSION, ServerVersion, is_warned_of, scan, unwrap_version_comments
+from planner.tree.plan import QueryPlan
 from sqltypes.errors import ParseError
 from sqltypes.expression import Value
 
@@ -113,7 +113,7 @@ class QueryMatcher:
 
     @property
     def tells_collations(self) -> bool:
-        """Whether the text of some cache tells the collation of its literals (`planner/hints.py`)."""
+        """Whether the text of some cache tells the collation of its literals (`planner/text/hints.py`)."""
         return bool(self._told)
 
     def changed(self) -> None:

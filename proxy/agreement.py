@@ -18,8 +18,8 @@ from dataflow.held.arrangement import Entries
 from dataflow.held.derivation import Params
 from dataflow.held.in_steps import Steps, derived, grouped, in_order, passing, same_bag
 from dataflow.held.reader import Encode, ReaderNode
-from planner.plan import AnswerArrangement, QueryPlan
-from planner.scan import scan, words
+from planner.text.scan import scan, words
+from planner.tree.plan import AnswerArrangement, QueryPlan
 from sqltypes.collation import key_function, supported
 from sqltypes.expression import ColumnRef, Key, Row
 from sqltypes.schema import ResultColumn

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from dataflow.held.in_steps import Steps
 from gtid_tracker.gtid import GtidSet
-from planner.as_sent import TYPED, Sent
+from planner.tree.untyped import TYPED, Sent
 from proxy.bulk_progress import AuditProgress, FillBy, FillProgress
 from sqltypes.errors import ComparedElsewhere, EvaluationError, Fault
 from sqltypes.expression import Key, Row, Value

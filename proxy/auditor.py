@@ -18,7 +18,7 @@ from dataflow.held.check import Finding
 from dataflow.held.entries import Held
 from dataflow.held.reader import ReaderNode
 from dataflow.messages import Differs, OwnAnswer, StreamEvent, Transaction
-from planner.plan import Mode
+from planner.tree.plan import Mode
 from proxy.api import Encoder, ParameterValue
 from proxy.comparison import Comparer, Comparison, Outcome, marks_of
 from proxy.differences import LOGGED_TEXT, Difference, report

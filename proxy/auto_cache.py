@@ -24,7 +24,7 @@ from math import exp
 
 import structlog
 
-from planner.hints import without_mode
+from planner.text.hints import without_mode
 from proxy.api import MadeBy, Origin
 from proxy.auto_policy import TWICE, Policy, as_read, differing, useless
 from proxy.fill_budget import SAVED_US, FillBudget

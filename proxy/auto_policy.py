@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from math import ceil
 
 from external_upquery.login import SQL_MODE
-from planner.hints import with_hint
-from planner.needs import BY_CODES, BYTES, COLLATION, OF_MODE, STRINGS
+from planner.session.needs import BY_CODES, BYTES, COLLATION, OF_MODE, STRINGS
+from planner.text.hints import with_hint
 from proxy.mysql.session_variables import first_difference, same
 from proxy.mysql.sql_modes import hint_for
 from proxy.proxied import UNKNOWN, ProxiedQuery

@@ -15,7 +15,7 @@ from dataflow.engine import Engine
 from dataflow.held.entries import Held
 from dataflow.held.reader import ReaderNode, held_bytes
 from external_upquery.address import Upstream
-from planner.all_keys import listing_sql, why_not_listed
+from planner.fill.all_keys import listing_sql, why_not_listed
 from proxy.api import ParameterValue
 from proxy.bulk_askers import AT_ONCE, DirectAsker, SparkAsker
 from proxy.bulk_fill import (

@@ -20,7 +20,7 @@ from dataflow.engine import Engine
 from dataflow.held.derivation import Params
 from dataflow.held.reader import ReaderNode
 from dataflow.messages import Filled, UpqueryRequest
-from planner.plan import AnswerArrangement, QueryPlan
+from planner.tree.plan import AnswerArrangement, QueryPlan
 from proxy.api import ParameterValue
 from proxy.bulk_progress import FillProgress
 from proxy.keys import KeyBinder
@@ -264,8 +264,8 @@ def sliced(keys: Iterator[tuple[Key, Params, int]], most: int = KEYS) -> Iterato
 
 
 class Listed:
-    """The keys of a listing (`planner/all_keys.py`), bound as reads bind them. `not_bound`: those of which MySQL alone
-    can tell what they are equal to."""
+    """The keys of a listing (`planner/fill/all_keys.py`), bound as reads bind them. `not_bound`: those of which MySQL
+    alone can tell what they are equal to."""
 
     def __init__(self, planned: Planned, rows: list[Row]) -> None:
         self._plan = planned.plan

@@ -15,7 +15,7 @@ from bulk.access_rows import HIT
 from dataflow.held.derivation import TooLong
 from dataflow.held.reader import ReaderNode
 from dataflow.operators.answer import AnswerNode
-from planner.plan import AnswerArrangement
+from planner.tree.plan import AnswerArrangement
 from proxy.api import ANSWERED_BY_MYSQL, Answer, CacheInfo, Demand, ListLookup, Lookup, ParameterValue, Served
 from proxy.encoding import NOT_READY
 from proxy.faults import guarded

@@ -19,14 +19,14 @@ from dataflow.engine import Engine
 from dataflow.held.reader import ReaderNode
 from dataflow.messages import Ddl
 from planner.api import with_result_columns
-from planner.clock_literals import with_parameters
-from planner.fingerprint import Fingerprint
+from planner.fill.whole import is_small
 from planner.matcher import QueryMatcher
-from planner.needs import SESSION_NEEDS
-from planner.plan import Caution, QueryPlan
-from planner.scan import tokens_at_most
-from planner.sql_text import table_name
-from planner.whole import is_small
+from planner.session.needs import SESSION_NEEDS
+from planner.text.clock_literals import with_parameters
+from planner.text.fingerprint import Fingerprint
+from planner.text.scan import tokens_at_most
+from planner.tree.plan import Caution, QueryPlan
+from planner.tree.sql_text import table_name
 from proxy.api import BY_GRPC, MadeBy, Origin
 from proxy.auditor import Auditor
 from proxy.collations import load_collations

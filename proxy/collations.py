@@ -10,7 +10,7 @@ import asyncio
 from contextlib import suppress
 
 from dataflow.build.wanted import wanted_columns
-from planner.plan import QueryPlan
+from planner.tree.plan import QueryPlan
 from sqltypes.collation import key_function, sort_key, supported
 from sqltypes.errors import UpwellError
 

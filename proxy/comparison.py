@@ -33,8 +33,8 @@ from external_upquery.columns import RawColumn
 from external_upquery.mysql.other_session import OtherSession, Question, Told
 from gtid_tracker.bracket import Bracket
 from gtid_tracker.gtid import Gtid, GtidSet
-from planner.plan import AnswerArrangement
-from planner.vindex_hints import as_asked
+from planner.text.vindex_hints import as_asked
+from planner.tree.plan import AnswerArrangement
 from proxy.agreement import LARGE, Verdict, agreement
 from proxy.api import Join, ParameterValue
 from proxy.as_told import AsTold, shown

@@ -5,8 +5,8 @@ from __future__ import annotations
 from asyncio import get_running_loop
 from collections.abc import Sequence
 
-from planner.hints import with_whole_groups
-from planner.scan import preparable
+from planner.text.hints import with_whole_groups
+from planner.text.scan import preparable
 from proxy.source import Upqueries
 from sqltypes.errors import DeadlinePassed, SourceError, UnsupportedQuery
 from sqltypes.schema import ResultColumn

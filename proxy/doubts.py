@@ -12,7 +12,7 @@ from pathlib import Path
 import structlog
 
 import upwell
-from planner.plan import Caution, Mode
+from planner.tree.plan import Caution, Mode
 from proxy.state_folder import digest_of
 from proxy.written_behind import WrittenBehind
 

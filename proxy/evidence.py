@@ -21,7 +21,7 @@ from pathlib import Path
 
 import structlog
 
-from planner.plan import AnswerArrangement, KeyPart, OutputColumn, Parameter, QueryPlan
+from planner.tree.plan import AnswerArrangement, KeyPart, OutputColumn, Parameter, QueryPlan
 from proxy.state_folder import digest_of
 from proxy.written_behind import WrittenBehind
 from sqltypes.expression import Call, ColumnRef, Expr, Literal, ParamRef

@@ -12,8 +12,8 @@ from typing import Any
 
 from dataflow.held.derivation import Params
 from dataflow.held.reader import ReaderNode
-from planner.as_sent import as_in_key, key_of
-from planner.plan import AnswerArrangement, Parameter, QueryPlan
+from planner.tree.plan import AnswerArrangement, Parameter, QueryPlan
+from planner.tree.untyped import as_in_key, key_of
 from proxy.api import ParameterValue
 from sqltypes.comparison import EXACT_DOUBLE, SAFE_DIGITS
 from sqltypes.errors import BadParameters, ComparedElsewhere, UpwellError

@@ -9,8 +9,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 
-from planner.long_lists import without_lists
-from planner.scan import Token, scan, scan_each, tokens_at_most
+from planner.text.long_lists import without_lists
+from planner.text.scan import Token, scan, scan_each, tokens_at_most
 from proxy.api import ParameterValue
 from proxy.slices import in_slices
 from sqltypes.errors import BadParameters, NotARead, ParseError

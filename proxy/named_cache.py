@@ -10,8 +10,8 @@ from itertools import starmap
 from statistics import median
 
 from dataflow.held.reader import ReaderNode, held_bytes
-from planner.plan import QueryPlan
-from planner.sql_text import relation_name
+from planner.tree.plan import QueryPlan
+from planner.tree.sql_text import relation_name
 from proxy.api import BY_GRPC, CacheInfo, MadeBy, Origin, ParameterInfo, Served
 from proxy.encoding import Encoding
 from proxy.keys import KeyBinder

@@ -22,8 +22,8 @@ from pathlib import Path
 import structlog
 
 from planner.api import TakesLong
-from planner.plan import Caution, QueryPlan
-from planner.scan import DEFAULT_VERSION, tokens_at_most
+from planner.text.scan import DEFAULT_VERSION, tokens_at_most
+from planner.tree.plan import Caution, QueryPlan
 from proxy.column_names import named
 from proxy.planning_worker import LENGTH, NO_MEMORY, READY, Evict, Job, Request, Thought, packed, planned, thought, told
 from sqltypes.errors import UnsupportedQuery, UpwellError

@@ -27,9 +27,9 @@ from bulk.priority import stand_back
 from dataflow.build.graph import Graph
 from dataflow.held.arrangement import Memory
 from planner.api import TakesLong, plan_evict, plan_query
-from planner.fingerprint import Fingerprint, fingerprint, outline
-from planner.plan import Caution, QueryPlan
-from planner.session_needs import session_needs
+from planner.session.session_needs import session_needs
+from planner.text.fingerprint import Fingerprint, fingerprint, outline
+from planner.tree.plan import Caution, QueryPlan
 from sqltypes.errors import UnsupportedQuery, UpwellError
 from sqltypes.generated import packed_codes, recording
 from sqltypes.schema import Relation, SchemaSnapshot

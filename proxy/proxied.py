@@ -20,10 +20,10 @@ from statistics import median
 from time import time
 from typing import Protocol
 
-from planner.hints import SETTABLE
-from planner.lift import lifted_of
-from planner.needs import BY_CODES, BYTES, COLLATION, OF_MODE, STRINGS
-from planner.scan import scan
+from planner.session.needs import BY_CODES, BYTES, COLLATION, OF_MODE, STRINGS
+from planner.text.hints import SETTABLE
+from planner.text.lift import lifted_of
+from planner.text.scan import scan
 from proxy.reasons import Reason, reason_of
 from proxy.recent import Recent
 from proxy.slices import in_slices
@@ -45,7 +45,7 @@ UNKNOWN: Mapping[str, str] = {}
 """In the place of the variables of a session."""
 NO_NEEDS: frozenset[str] = frozenset()
 BY_HINT = frozenset({COLLATION, BY_CODES, STRINGS, BYTES, *(OF_MODE + name for name in SETTABLE)})
-"""Where one of these variables is another one, a text that sets it is looked for (`planner/hints.py`)."""
+"""Where one of these variables is another one, a text that sets it is looked for (`planner/text/hints.py`)."""
 NO_SOURCE = (SourceDown, Overloaded, DeadlinePassed)
 
 
@@ -53,7 +53,7 @@ NO_SOURCE = (SourceDown, Overloaded, DeadlinePassed)
 class Judgement:
     """Whether a shape can be cached. `reason`: of the refusal, or the mode that the cache would have. `schema`: the
     number of schema changes that it knows of. `normalised`: the query as the planner spells it. `needs`: the session
-    variables on which its answers depend. `small`: as `planner.whole.is_small`. `tables`: that it reads, by
+    variables on which its answers depend. `small`: as `planner.fill.whole.is_small`. `tables`: that it reads, by
     their qualified names."""
 
     cacheable: bool

@@ -19,10 +19,10 @@ from dataflow.held.reader import ReaderNode
 from dataflow.messages import Gap, Progress, StreamEvent
 from external_upquery.address import Upstream
 from gtid_tracker.gtid import GtidSet
-from planner.clock import MAY_HAVE
 from planner.explain import dot, explain
-from planner.hints import MARK
 from planner.matcher import QueryMatcher
+from planner.text.clock import MAY_HAVE
+from planner.text.hints import MARK
 from proxy.access_log import AccessLog
 from proxy.accounts import Accounts
 from proxy.api import (

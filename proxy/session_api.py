@@ -83,7 +83,7 @@ class SessionCache(Cache, Between, Protocol):
 
     @property
     def tells(self) -> tuple[int, ...]:
-        """The numbers of the parameters that may tell how MySQL announces columns (`planner/announced_by.py`)."""
+        """The numbers of the parameters that may tell how MySQL announces columns (`planner/tree/announced_by.py`)."""
         ...
 
     @property

@@ -20,7 +20,7 @@ from external_upquery.passed import Passed
 from external_upquery.pool import Packet
 from gtid_tracker.bracket import History
 from gtid_tracker.gtid import GtidSet
-from planner.bare_names import BareNames
+from planner.text.bare_names import BareNames
 from proxy.kept_schema import KeptSchema
 from sqltypes.errors import UpwellError
 from sqltypes.expression import Row

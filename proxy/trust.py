@@ -22,7 +22,7 @@ from collections.abc import Callable, Iterable
 
 from dataflow.held.entries import Held
 from dataflow.held.reader import ReaderNode
-from planner.plan import Mode
+from planner.tree.plan import Mode
 from proxy.evidence import FEW, NOTHING, Claim
 from proxy.keys import Bound
 from proxy.ledger import RARER_KNOWN, Ledger

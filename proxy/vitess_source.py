@@ -20,7 +20,7 @@ from external_upquery.vitess.release import release_of
 from external_upquery.vitess.schema import Distributed, VitessSchema
 from external_upquery.vitess.shard_lookup import Finding
 from external_upquery.vitess.shard_of_key import Key
-from planner.bare_names import BareNames
+from planner.text.bare_names import BareNames
 from proxy.vtgate_watch import RoutesWatch
 from sqltypes.errors import ConfigError, SourceError
 from vstream.source import Sink

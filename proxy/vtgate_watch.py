@@ -14,7 +14,7 @@ from external_upquery.columns import table_of
 from external_upquery.protocol import Answer, ResultSet, query
 from external_upquery.vitess.routes import ALL_VINDEXES, Routes, Rows, another, bare, elsewhere, no_rows_of, vindexes_of
 from external_upquery.vitess.snapshot import use
-from planner.bare_names import BareNames
+from planner.text.bare_names import BareNames
 from proxy.periodic import Periodic
 from sqltypes.errors import SourceError, UpwellError
 

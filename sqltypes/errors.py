@@ -81,7 +81,7 @@ class UnknownName(UpwellError):
 
 
 class UnsupportedQuery(UpwellError):
-    """`code` is one of `planner/support.py`; `place` is the part of the query that causes it, as text."""
+    """`code` is one of `planner/tree/reasons.py`; `place` is the part of the query that causes it, as text."""
 
     reason = "unsupported_query"
     errno = 1235

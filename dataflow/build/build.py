@@ -1,7 +1,7 @@
 """From a plan to running nodes: the one place where column names become positions.
 
 Rows have three shapes: a base table's row (as wide as the table), an upquery's row (key columns, then the payload laid
-out by `planner.upquery_sql.fill_columns`), and the joined row of a reader (each input's columns, one after the other).
+out by `planner.fill.upquery_sql.fill_columns`), and the joined row of a reader (each input's columns, one after the other).
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ from dataflow.held.reader import ReaderNode
 from dataflow.build.spellings import with_one_spelling
 from dataflow.build.whole_dates import dated_places, with_whole_dates
 from dataflow.build.whole_strings import of_whole_strings
-from planner.crossings import steady
-from planner.fill_text import fill_text
-from planner.plan import (
+from planner.evict.crossings import steady
+from planner.fill.prepared_text import fill_text
+from planner.tree.plan import (
     Aggregate,
     AggregateArrangement,
     AggregateFunction,
@@ -49,8 +49,8 @@ from planner.plan import (
     own,
     root_columns,
 )
-from planner.plan import Arrangement as ArrangementPlan
-from planner.upquery_sql import fill_columns, topk_fetch
+from planner.tree.plan import Arrangement as ArrangementPlan
+from planner.fill.upquery_sql import fill_columns, topk_fetch
 from sqltypes.collation import sort_key
 from sqltypes.compile import Codegen, compile_key, compile_predicate, compile_row, compile_sort_key
 from sqltypes.expression import Call, ColumnRef, Expr, Key, Literal, ParamRef, Row

@@ -14,8 +14,8 @@ from dataflow.build.build import arrangement_node, reader_node
 from dataflow.changes.dispatch import TableNodes
 from dataflow.held.reader import ReaderNode
 from dataflow.build.wanted import wanted_columns
-from planner.plan import Arrangement as ArrangementPlan
-from planner.plan import QueryPlan
+from planner.tree.plan import Arrangement as ArrangementPlan
+from planner.tree.plan import QueryPlan
 from sqltypes.schema import Table
 
 Wanted = dict[str, tuple[Table, frozenset[str]]]

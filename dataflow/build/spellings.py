@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from planner.logical import transform
-from planner.plan import AggregateArrangement, QueryPlan, one_spelling_of
+from planner.tree.logical import transform
+from planner.tree.plan import AggregateArrangement, QueryPlan, one_spelling_of
 from sqltypes.expression import Call, ColumnRef, Expr
 from sqltypes.schema import BIGINT
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from planner.plan import AggregateArrangement, AnswerArrangement, RowsArrangement, TopKArrangement
-from planner.plan import Arrangement as ArrangementPlan
+from planner.tree.plan import AggregateArrangement, AnswerArrangement, RowsArrangement, TopKArrangement
+from planner.tree.plan import Arrangement as ArrangementPlan
 from sqltypes.expression import Expr, columns_of
 from sqltypes.schema import ZONE_TABLES, Table
 

@@ -14,8 +14,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from planner.logical import AGGREGATE, transform
-from planner.plan import (
+from planner.tree.logical import AGGREGATE, transform
+from planner.tree.plan import (
     Aggregate,
     AggregateArrangement,
     AggregateFunction,

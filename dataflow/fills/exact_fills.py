@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 
 from dataflow.held.derivation import Params
 from dataflow.held.reader import ReaderNode
-from planner.plan import AnswerArrangement
+from planner.tree.plan import AnswerArrangement
 from sqltypes.expression import Key
 
 CONFLICTS = 3  # fills of one key that were dropped because of Q before an exact one is sent

@@ -32,9 +32,9 @@ from dataflow.operators.answer import AnswerEntry, AnswerNode
 from dataflow.operators.standing import Reach, reached
 from gtid_tracker.bracket import Bracket
 from gtid_tracker.gtid import GtidSet, MutableGtidSet
-from planner.plan import AnswerArrangement, Crossing
-from planner.upquery_sql import FOUND_ROWS, answer_sql, crossing_sqls, semijoin_sql
-from planner.vindex_hints import as_asked
+from planner.fill.upquery_sql import FOUND_ROWS, answer_sql, crossing_sqls, semijoin_sql
+from planner.text.vindex_hints import as_asked
+from planner.tree.plan import AnswerArrangement, Crossing
 from sqltypes.errors import EvaluationError, InvariantViolated, SourceError, UpwellError
 from sqltypes.expression import Key, Row, Value
 from sqltypes.schema import ResultColumn

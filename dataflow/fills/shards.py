@@ -13,7 +13,7 @@ from dataflow.fills.fill import Read
 from dataflow.held.derivation import Params
 from dataflow.held.reader import ReaderNode
 from dataflow.messages import Keyed
-from planner.plan import AnswerArrangement
+from planner.tree.plan import AnswerArrangement
 from sqltypes.expression import Key
 
 MOST_KEYS = 64  # of one question; of more, all shards are asked

@@ -23,7 +23,7 @@ from dataflow.held.reader import ReaderNode
 from dataflow.messages import Ddl, Progress, StreamEvent, Transaction
 from gtid_tracker.gtid import GtidSet
 from gtid_tracker.ring import Ring
-from planner.plan import QueryPlan
+from planner.tree.plan import QueryPlan
 from sqltypes.errors import EvaluationError
 from sqltypes.expression import Key
 

@@ -24,9 +24,9 @@ from dataflow.held.remains import Item, Remains
 from dataflow.messages import Keyed, Pair, Statement
 from gtid_tracker.gtid import Gtid
 from gtid_tracker.tracker import Cut, Fate, FillTracker
-from planner.fill_text import FillText
-from planner.plan import AggregateArrangement, AnswerArrangement, RowsArrangement, TopKArrangement
-from planner.plan import Arrangement as ArrangementPlan
+from planner.fill.prepared_text import FillText
+from planner.tree.plan import AggregateArrangement, AnswerArrangement, RowsArrangement, TopKArrangement
+from planner.tree.plan import Arrangement as ArrangementPlan
 from sqltypes.errors import InvariantViolated
 from sqltypes.expression import Key, Row
 
@@ -132,7 +132,7 @@ class Arrangement(ABC):
 
     @abstractmethod
     def rows(self, content: Any) -> Iterable[Row]:
-        """The rows that an entry's content gives upwards (`planner.plan.root_columns`)."""
+        """The rows that an entry's content gives upwards (`planner.tree.plan.root_columns`)."""
 
     # Those of the following that are long for many rows have the same in parts. An operator whose content is small, or
     # made without a line of Python for each row, needs none.

@@ -72,7 +72,7 @@ class ReaderProgram:
     order: Callable[[Row, Params], Any] | None
     limit: Callable[[Params], tuple[int | None, int]] | None  # (count, offset)
     limit_from_params: bool
-    # By parameter the comparison of it with a column, for those that are nothing else (`planner/crossings.py`).
+    # By parameter the comparison of it with a column, for those that are nothing else (`planner/evict/crossings.py`).
     compared: Mapping[int, Callable[[Row, Params], bool]] = field(default_factory=dict)
     # By which the rows of one key are sorted where there is no ORDER BY.
     reading: Callable[[Row], Any] | None = None

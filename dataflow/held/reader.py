@@ -2,7 +2,7 @@
 below it.
 
 Law: answer(key) = limit(order(distinct(project(having(aggregate(filter(root[key] |x| lookup_1 |x| ... )))))))
-(`planner.plan.Reader`).
+(`planner.tree.plan.Reader`).
 
 A join is derived, not stored: the rows of the root's key look up their partners level by level. A change of any entry
 that was consulted makes the answer stale (`entries.touch`), and the next read derives it again from what is held. So a
@@ -38,8 +38,8 @@ from dataflow.held.remains import Item
 from dataflow.operators.answer import AnswerEntry, AnswerNode
 from dataflow.operators.standing import is_not_later
 from gtid_tracker.gtid import GtidSet
-from planner.plan import AnswerArrangement, QueryPlan
-from planner.upquery_sql import quoted
+from planner.fill.upquery_sql import quoted
+from planner.tree.plan import AnswerArrangement, QueryPlan
 from sqltypes.expression import Key, Row
 from sqltypes.schema import ResultColumn
 

@@ -17,7 +17,7 @@ from typing import Any
 
 from dataflow.held.arrangement import Entries, LinearArrangement, Locate, Memory
 from dataflow.held.entries import Entry, touch
-from planner.plan import Aggregate, AggregateArrangement, AggregateFunction
+from planner.tree.plan import Aggregate, AggregateArrangement, AggregateFunction
 from sqltypes.arithmetic import average
 from sqltypes.casts import no_zero
 from sqltypes.errors import InvariantViolated
@@ -199,7 +199,7 @@ class AggregateNode(LinearArrangement):
     def _state_of(self, row: Row) -> State:
         """An upquery's row: group columns, then for each aggregate its value (AVG: sum, count; SUM: sum), then
         COUNT(*), then for each SUM the count of its non-null values, then whether equal values are spelled alike, of
-        each MIN and MAX and of each group column that may have others (`planner.upquery_sql.fill_columns`)."""
+        each MIN and MAX and of each group column that may have others (`planner.fill.upquery_sql.fill_columns`)."""
         program = self._program
         width = program.group_width
         at = width

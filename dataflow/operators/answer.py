@@ -28,7 +28,7 @@ from dataflow.held.remains import Item
 from dataflow.messages import Pair
 from dataflow.operators.growth import Growth
 from dataflow.operators.standing import Reach
-from planner.plan import AnswerArrangement, Crossing
+from planner.tree.plan import AnswerArrangement, Crossing
 from sqltypes.expression import Key, Row, Value
 from sqltypes.values import identical
 

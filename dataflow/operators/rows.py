@@ -12,7 +12,7 @@ from typing import Any
 from dataflow.held.arrangement import Entries, LinearArrangement, Locate, Memory
 from dataflow.held.entries import ENTRY_BYTES, Entry, touch
 from dataflow.operators.bag import Bag
-from planner.plan import RowsArrangement
+from planner.tree.plan import RowsArrangement
 from sqltypes.expression import Key, Row
 
 LARGE = 48  # rows from which a bag is a `Bag`: removal from a list is linear

@@ -1,5 +1,5 @@
 """Answers that are those of other keys, too: of parameters that have grown, but not up to where the answer becomes
-another one (`planner/crossings.py`)."""
+another one (`planner/evict/crossings.py`)."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from planner.plan import Crossing
+from planner.tree.plan import Crossing
 from sqltypes.errors import InvariantViolated
 from sqltypes.expression import Row, Value
 from sqltypes.schema import ResultColumn

@@ -16,13 +16,12 @@ from typing import Any
 
 from dataflow.held.arrangement import Entries, LinearArrangement, Locate, Memory
 from dataflow.held.entries import Entry, row_bytes, touch
-from planner.plan import TopKArrangement
+from planner.tree.plan import TopKArrangement
 from sqltypes.expression import Key, Row
 from sqltypes.values import identical
 
-SLACK = (
-    3  # times the limit that may be held before the tail is cut; an upquery fetches `planner.upquery_sql`'s own slack
-)
+# Times the limit that may be held before the tail is cut. An upquery fetches the slack of `planner.fill.upquery_sql`.
+SLACK = 3
 
 
 @dataclass(slots=True)

@@ -24,7 +24,7 @@ from external_upquery.address import Upstream
 from external_upquery.login import CUT_OFF, connect
 from external_upquery.mysql import view_text
 from external_upquery.mysql.column_types import GEOMETRIES, column_type
-from planner.sql_text import relation_name
+from planner.tree.sql_text import relation_name
 from sqltypes.errors import SourceDown, SourceError
 from sqltypes.schema import (
     ANY_TABLE,

@@ -36,7 +36,7 @@ from external_upquery.login import PINNED
 from external_upquery.protocol import COM_STMT_PREPARE, Answer, Done, ResultSet, command, query
 from gtid_tracker.bracket import Bracket
 from gtid_tracker.gtid import CachedParser, GtidSet, parse_owned
-from planner.hints import collation_of
+from planner.text.hints import collation_of
 from sqltypes.errors import SourceDown, SourceError
 from sqltypes.expression import Row
 

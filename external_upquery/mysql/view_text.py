@@ -7,7 +7,7 @@ everything else is the other's.
 
 from __future__ import annotations
 
-from planner.scan import scan
+from planner.text.scan import scan
 from sqltypes.errors import ParseError
 
 LOST = "?"

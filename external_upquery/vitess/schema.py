@@ -19,7 +19,7 @@ from external_upquery.mysql.schema_source import Name, SchemaSource
 from external_upquery.vitess.errors import passes
 from external_upquery.vitess.routes import Route, columns_of, question, quoted, route_of, vindexes_of
 from external_upquery.vitess.shard_of_key import Vindex, spelled_apart
-from planner.support import SYSTEM_SCHEMAS
+from planner.tree.reasons import SYSTEM_SCHEMAS
 from sqltypes.errors import SourceDown, SourceError, UnsupportedQuery
 from sqltypes.schema import Relation, SchemaSnapshot, Table
 

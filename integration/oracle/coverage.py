@@ -12,8 +12,8 @@ from sqlglot import exp
 from sqlglot.dialects.mysql import MySQL
 from sqlglot.errors import SqlglotError
 
-from planner.scan import words
-from planner.support import DETERMINISTIC
+from planner.text.scan import words
+from planner.tree.reasons import DETERMINISTIC
 
 _OPERATORS = (
     "EQUALITY",

@@ -28,9 +28,9 @@ import structlog
 import dataflow.build.build
 import dataflow.held.reader
 import dataflow.operators.aggregate
-import planner.expressions
-import planner.needs
-import planner.session_needs
+import planner.session.needs
+import planner.session.session_needs
+import planner.tree.expressions
 import sqltypes.arithmetic
 import sqltypes.collation
 import sqltypes.compile
@@ -44,13 +44,13 @@ from integration.oracle.asker import asker_beside
 from integration.oracle.grammar import Focus
 from integration.oracle.run import DATABASE, READERS, oracle
 from integration.private_mysql import find_mysql
-from planner.evict import Analysis, _Select
+from planner.evict.evict import Analysis, _Select
 from tests.simulation.mutant import Patch, all_of, attribute, edit, nothing, rewritten
 
 LONGEST = 300.0  # seconds until a fault must have been found
 FIRST = 1  # of the seeds that are tried for a fault that has none
 KINDS = ("error", "rows")
-PUSH_DOWN = import_module("planner.rewrites.push_down_aggregate")  # the package has a function of that name
+PUSH_DOWN = import_module("planner.maintain.rewrites.push_down_aggregate")  # the package has a function of that name
 
 
 @dataclass(frozen=True)
@@ -110,7 +110,7 @@ FAULTS = (
     Fault(
         "NOT LIKE is read as LIKE",
         edit(
-            planner.expressions.Expressions,
+            planner.tree.expressions.Expressions,
             "_binary",
             ('call("not", (found,)) if node.args.get("negate") else found', "found"),
         ),
@@ -215,13 +215,13 @@ FAULTS = (
     ),
     Fault(
         "what a VIRTUAL column is computed with is no need of who reads it",
-        attribute(planner.session_needs, "virtual_needs", nothing_needed),
+        attribute(planner.session.session_needs, "virtual_needs", nothing_needed),
         READERS,
         2,
     ),
     Fault(
         "the language of days is no need",
-        lambda patch: patch.delitem(planner.needs.BY_WORD, "lc_time_names"),
+        lambda patch: patch.delitem(planner.session.needs.BY_WORD, "lc_time_names"),
         READERS,
         72,
     ),

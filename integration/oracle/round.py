@@ -27,7 +27,7 @@ from integration.oracle.trees import (
 )
 from integration.oracle.world import TWINS, World, Write, make_world
 from integration.oracle.writer import EVERY, ODD
-from planner.fingerprint import fingerprint
+from planner.text.fingerprint import fingerprint
 from sqltypes.errors import ParseError
 
 QUERIES = 14  # texts of a round; each has a cache

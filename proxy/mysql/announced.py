@@ -8,8 +8,8 @@ in the same protocol, to a session that is told alike, and with rows or without,
 the same (a join is sorted with a temporary table or without, as the tables' statistics have it), they are those that
 came last with an answer to the very same text with the very same values.
 
-A parameter that is shown tells, too, how columns are announced (`planner/announced_by.py`): what is known of one of its
-literals is known of that alone, and in a prepared statement of the types with which such parameters are bound.
+A parameter that is shown tells, too, how columns are announced (`planner/tree/announced_by.py`): what is known of one
+of its literals is known of that alone, and in a prepared statement of the types with which such parameters are bound.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from collections.abc import Callable, Hashable, Sequence
 from dataclasses import replace
 
 from external_upquery.columns import parse_column, to_result_column
-from planner.needs import SENT
+from planner.session.needs import SENT
 from proxy.column_names import named
 from proxy.mysql.announces import NOBODY, Announces
 from proxy.mysql.packets import lenenc_int

@@ -13,7 +13,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from planner.scan import Token, is_keyword, is_named, scan, select_items
+from planner.text.scan import Token, is_keyword, is_named, scan, select_items
 from sqltypes.errors import ParseError
 
 MOST_NAMES = 1000  # in double quotes, of one text

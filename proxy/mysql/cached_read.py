@@ -7,7 +7,7 @@ from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
 from hashlib import blake2b
 
-from planner.clock import MAY_HAVE
+from planner.text.clock import MAY_HAVE
 from proxy.api import ParameterValue
 from proxy.mysql.announced import Announced
 from proxy.mysql.prepared import PreparedStatement

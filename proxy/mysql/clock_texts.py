@@ -1,4 +1,4 @@
-"""Texts with functions of the clock, rewritten with what the clock says (`planner/clock.py`).
+"""Texts with functions of the clock, rewritten with what the clock says (`planner/text/clock.py`).
 
 Where such functions stand is found out once for all texts that have the same segments (`text_cuts.py`).
 """
@@ -10,10 +10,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from planner.clock import Function, finds
-from planner.clock_items import name_of
-from planner.clock_literals import read
-from planner.scan import scan
+from planner.text.clock import Function, finds
+from planner.text.clock_items import name_of
+from planner.text.clock_literals import read
+from planner.text.scan import scan
 from proxy.mysql.text_cuts import cut
 from sqltypes.errors import ParseError
 

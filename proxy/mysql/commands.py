@@ -23,8 +23,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
-from planner.fingerprint import unquote
-from planner.scan import Token, is_keyword, place, scan
+from planner.text.fingerprint import unquote
+from planner.text.scan import Token, is_keyword, place, scan
 from sqltypes.errors import ParseError
 
 NO_NAMES = ("FROM", "IF", "EXISTS", "NOT", "SELECT", "WITH")  # of caches, but between backquotes

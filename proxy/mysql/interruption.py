@@ -13,7 +13,7 @@ import re
 from collections.abc import Awaitable
 from typing import NamedTuple, TypeVar
 
-from planner.scan import is_keyword, scan
+from planner.text.scan import is_keyword, scan
 from sqltypes.errors import ParseError
 
 T = TypeVar("T")

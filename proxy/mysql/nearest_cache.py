@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 from difflib import SequenceMatcher
 from functools import lru_cache
 
-from planner.scan import scan
+from planner.text.scan import scan
 from proxy.api import CacheInfo, System
 from proxy.proxied import TOO_LONG, shape_of
 from proxy.slices import in_slices

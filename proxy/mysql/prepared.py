@@ -12,7 +12,7 @@ from operator import le, or_
 from typing import TYPE_CHECKING
 
 from external_upquery.mysql.other_session import Settings
-from planner.needs import SESSION_NEEDS
+from planner.session.needs import SESSION_NEEDS
 from proxy.mysql.announced import Heads
 from proxy.mysql.announces import Announces
 from proxy.mysql.bound_values import READERS, UNSIGNED, NotDecoded

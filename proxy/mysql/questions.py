@@ -20,7 +20,7 @@ from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from planner.scan import Token, is_keyword, scan
+from planner.text.scan import Token, is_keyword, scan
 from proxy.mysql.packets import EOF, STATUS_OF_SESSION, lenenc, packet, read_lenenc_int
 from proxy.mysql.responses import NOT_PLAIN
 from proxy.mysql.session_variables import ANSWERED, AUTOCOMMIT, CONSTANT, QUESTIONED

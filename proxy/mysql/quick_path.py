@@ -29,7 +29,7 @@ from collections.abc import Callable, Sequence
 from struct import Struct
 from typing import Any, NamedTuple
 
-from planner.clock import MAY_HAVE
+from planner.text.clock import MAY_HAVE
 from proxy.api import Lookup, ParameterValue
 from proxy.mysql.bounds import LONGEST, Bounds
 from proxy.mysql.last_hit import MOST_FOUND

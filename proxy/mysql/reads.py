@@ -19,7 +19,7 @@ from enum import Enum
 from typing import NamedTuple, Protocol
 
 from gtid_tracker.gtid import GtidSet
-from planner.needs import LOCAL, SENT
+from planner.session.needs import LOCAL, SENT
 from proxy.api import ParameterValue
 from proxy.mysql.announced import Announced
 from proxy.mysql.cached_read import CachedRead

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import NamedTuple, cast
 
-from planner.hints import MARK
-from planner.needs import LOCAL
+from planner.session.needs import LOCAL
+from planner.text.hints import MARK
 from proxy.api import ParameterInfo, ParameterValue
 from proxy.mysql.announced import Heads
 from proxy.mysql.bound_values import UNSIGNED
@@ -56,7 +56,7 @@ class Route:
 
     statement: Statement
     is_command: bool = False  # it may be Upwell's own SQL
-    by_clock: bool = False  # it may have functions of the clock (`planner/clock.py`)
+    by_clock: bool = False  # it may have functions of the clock (`planner/text/clock.py`)
     effects: Effects = field(init=False)  # what it does to its session
     asks: bool = False  # it may ask about the session alone (`questions.py`)
     spelled: bool = False  # a column's name has backticks, which stand for others in some sessions (`ansi_quotes.py`)

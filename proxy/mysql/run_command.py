@@ -15,7 +15,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Protocol
 
-from planner.scan import preparable
+from planner.text.scan import preparable
 from proxy.api import CacheInfo, MadeBy, Origin, System, SystemStatus
 from proxy.bulk_progress import FillProgress
 from proxy.mysql.commands import (

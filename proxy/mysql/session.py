@@ -19,7 +19,7 @@ from contextlib import suppress
 
 import structlog
 
-from planner.hints import MARK
+from planner.text.hints import MARK
 from proxy.mysql.answered_here import AnsweredHere
 from proxy.mysql.bounds import Bounds
 from proxy.mysql.cached_read import CachedRead

@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 
 from external_upquery.mysql.other_session import Settings
 from gtid_tracker.gtid import GtidSet
-from planner.needs import COLLATION, ESCAPES, LOCAL, PACKET, STEADY
+from planner.session.needs import COLLATION, ESCAPES, LOCAL, PACKET, STEADY
 from proxy.accounts import Accounts
 from proxy.mysql.announces import NOBODY, Announces
 from proxy.mysql.ansi_quotes import with_backticks

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 
 from external_upquery.login import PINNED
 from external_upquery.mysql.other_session import Settings
-from planner.needs import BY_CODES, BYTES, LOCAL, OF_MODE, PACKET, SESSION_NEEDS, STEADY, STRINGS
+from planner.session.needs import BY_CODES, BYTES, LOCAL, OF_MODE, PACKET, SESSION_NEEDS, STEADY, STRINGS
 from proxy.mysql.packets import Malformed
 from proxy.mysql.sql_modes import JUDGED, NO_MATTER, TAIL, modes_of, value_of
 from sqltypes.ordering import SORTED
@@ -39,7 +39,7 @@ SOMETIMES = (
     "default_collation_for_utf8mb4",
     "sql_auto_is_null",
 )
-"""Variables that change the answers of some queries: `planner/session_needs.py`."""
+"""Variables that change the answers of some queries: `planner/session/session_needs.py`."""
 OF_QUERIES = (
     STRINGS,
     BYTES,

@@ -13,11 +13,11 @@ from typing import NamedTuple, Protocol
 
 from external_upquery.pool import Packet
 from gtid_tracker.gtid import GtidSet
-from planner.clock import MAY_HAVE
-from planner.hints import SETS_MODE, with_hint
-from planner.long_lists import LONG, without_lists
 from planner.matcher import QueryMatcher
-from planner.scan import server_version, unwrap_version_comments
+from planner.text.clock import MAY_HAVE
+from planner.text.hints import SETS_MODE, with_hint
+from planner.text.long_lists import LONG, without_lists
+from planner.text.scan import server_version, unwrap_version_comments
 from proxy.api import Answer, ParameterValue
 from proxy.faults import is_fault
 from proxy.mysql.announced import AnnouncedTexts, Heads

@@ -1,7 +1,7 @@
 """What a session's sql_mode makes of texts and of answers, and its character set of texts. Pure.
 
 Most modes concern what is written. Of the others each counts for those queries whose answers it can change
-(`planner/session_needs.py`). Two change what a mark in a text means (`MARKS`):
+(`planner/session/session_needs.py`). Two change what a mark in a text means (`MARKS`):
 
  mode                 | mark         | MySQL reads it as
 ----------------------+--------------+------------------------------------------
@@ -26,8 +26,8 @@ import re
 from collections.abc import Mapping
 
 from external_upquery.login import PINNED, SQL_MODE
-from planner.hints import COLLATIONS, FULL_GROUP, SETTABLE, hint_of
-from planner.needs import BY_CODES, BYTES, COLLATION, OF_MODE, SESSION_NEEDS, STRICT, STRINGS
+from planner.session.needs import BY_CODES, BYTES, COLLATION, OF_MODE, SESSION_NEEDS, STRICT, STRINGS
+from planner.text.hints import COLLATIONS, FULL_GROUP, SETTABLE, hint_of
 
 _AS_DIGITS = re.compile(rb"(?<![\w$])(?:0[xb]|[xb]'[0-9a-f]*')", re.IGNORECASE)
 JUDGED = frozenset(name.removeprefix(OF_MODE) for name in SESSION_NEEDS if name.startswith(OF_MODE)) | {"ANSI_QUOTES"}
@@ -64,7 +64,7 @@ def marks_of(text: str) -> bytes:
 
 def hint_for(values: Mapping[str, str]) -> bytes:
     """The hint by which a text is read as in a session with these values of sql_mode and the collation of literals
-    (`planner/hints.py`), where they can change the answers of some; else nothing."""
+    (`planner/text/hints.py`), where they can change the answers of some; else nothing."""
     if "sql_mode" not in values:
         return b""
     modes, collation = modes_of(values["sql_mode"]), values.get(COLLATION, "")

@@ -15,8 +15,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 
-from planner.calls import READS, unknown_call, word
-from planner.scan import ANY_VERSION, DEFAULT_VERSION, ServerVersion, Token, scan, unwrap_version_comments
+from planner.text.calls import READS, unknown_call, word
+from planner.text.scan import ANY_VERSION, DEFAULT_VERSION, ServerVersion, Token, scan, unwrap_version_comments
 from proxy.mysql.statement_set import Scope, Setting, settings_of, split
 from sqltypes.errors import ParseError
 

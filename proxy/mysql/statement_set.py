@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
 
-from planner.calls import word
-from planner.scan import Token
+from planner.text.calls import word
+from planner.text.scan import Token
 
 
 class Scope(Enum):

@@ -2,9 +2,9 @@
 
 `cut(text)` gives [segment, cut, segment, ... segment]: a cut is a literal, an ordinary comment or a hint as written,
 the segments are what stands between. Texts with equal segments differ in those only. An IN-list of numbers, of strings
-or of 0x... is one cut, however long it is, so lists of any length have the same segments. Which cuts are
-literals that `planner/scan.py` would see is asked once for each list of segments (`ranges`), of the first text that
-has it; it then holds for all of them, because
+or of 0x... is one cut, however long it is, so lists of any length have the same segments. Which cuts are literals that
+`planner/text/scan.py` would see is asked once for each list of segments (`ranges`), of the first text that has it; it
+then holds for all of them, because
 
 * a cut begins where no word, number, name or variable can reach into it, and is what the scanner matches there;
 * a token of the scanner inside a segment ends inside it, whatever the cut behind it is, if that is so once.
@@ -22,8 +22,8 @@ import re
 from collections.abc import Callable, Sequence
 from itertools import accumulate, pairwise
 
-from planner.fingerprint import literal_of, moment_of, unquote
-from planner.scan import Token
+from planner.text.fingerprint import literal_of, moment_of, unquote
+from planner.text.scan import Token
 from sqltypes.expression import Value
 
 # Behind the first item's first byte: whether IN and a bracket stand before it, with no space or one beside the bracket,
@@ -110,8 +110,8 @@ def _is_cut(token: Token) -> bool:
 
 
 def one_outline(tokens: Sequence[Token]) -> bool:
-    """Whether all texts with the segments of this one have its outline (`planner.fingerprint.outline`): no name begins
-    with a digit, and no two minuses touch each other, which before a space would be a comment."""
+    """Whether all texts with the segments of this one have its outline (`planner.text.fingerprint.outline`): no name
+    begins with a digit, and no two minuses touch each other, which before a space would be a comment."""
     return not any(token.kind == "word" and token.text[0].isdigit() for token in tokens) and not any(
         one.text == two.text == "-" and one.end == two.start for one, two in pairwise(tokens)
     )

@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
-from planner.fingerprint import Constant, Fingerprint, ListSlot, is_list, pieces
 from planner.matcher import ParameterValue
-from planner.scan import Token, without_comments
+from planner.text.fingerprint import Constant, Fingerprint, ListSlot, is_list, pieces
+from planner.text.scan import Token, without_comments
 from proxy.mysql.text_cuts import COMMENT, CONVERTERS, LISTS, is_closed, is_comment, kind_of, list_kind
 
 _WITH_WORD = frozenset({"date", "timestamp"})  # kinds of literals that have a word before them

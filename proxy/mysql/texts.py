@@ -25,10 +25,10 @@ from itertools import dropwhile
 from operator import itemgetter
 from typing import Any, Generic, TypeVar
 
-from planner.fingerprint import Fingerprint, LongList, is_list
-from planner.long_lists import without_lists
 from planner.matcher import ParameterValue, QueryMatcher
-from planner.scan import Token, scan_all, tokens_at_most
+from planner.text.fingerprint import Fingerprint, LongList, is_list
+from planner.text.long_lists import without_lists
+from planner.text.scan import Token, scan_all, tokens_at_most
 from proxy.mysql.list_texts import LEAST_LISTED, ListTexts
 from proxy.mysql.text_cuts import COMMENT, LISTS, MOST_CUTS, SLASH, cut, one_outline, ranges, sample
 from proxy.mysql.text_templates import Role, Values, comments_only, roles_of, values_of

@@ -8,7 +8,7 @@ from decimal import Decimal
 
 import pytest
 
-from planner.plan import (
+from planner.tree.plan import (
     Aggregate,
     AggregateArrangement,
     AggregateFunction,

@@ -10,7 +10,7 @@ import pytest
 
 from dataflow.operators.answer import AnswerEntry, AnswerNode
 from dataflow.operators.standing import Reach, reach
-from planner.plan import Crossing
+from planner.tree.plan import Crossing
 from sqltypes.expression import Row, Value
 from tests.simulation.thresholds import Thresholds
 from tests.support.engine_rig import Rig

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from planner.api import plan_query
-from planner.plan import Mode
+from planner.tree.plan import Mode
 from tests.support.goldens import PLANS, snapshot
 
 CACHED = (

@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 
 from planner.api import plan_evict, plan_query
-from planner.clock_literals import with_parameters
 from planner.explain import dot
-from planner.fingerprint import fingerprint
-from planner.plan import AnswerArrangement, Mode, QueryPlan, root_columns
-from planner.rewrites import RULES
-from planner.support import EVICT_ONLY, REFUSED
-from planner.upquery_sql import fill_columns
+from planner.fill.upquery_sql import fill_columns
+from planner.maintain.rewrites import RULES
+from planner.text.clock_literals import with_parameters
+from planner.text.fingerprint import fingerprint
+from planner.tree.plan import AnswerArrangement, Mode, QueryPlan, root_columns
+from planner.tree.reasons import EVICT_ONLY, REFUSED
 from sqltypes.errors import UpwellError
 from sqltypes.expression import Expr, columns_of
 from tests.support.goldens import PLANS, REWRITES, cases, outcome, rewrite_outcome, sample_queries, snapshot

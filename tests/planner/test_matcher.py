@@ -8,10 +8,10 @@ from decimal import Decimal
 import pytest
 
 from planner.api import plan_query
-from planner.bare_names import BareNames
-from planner.fingerprint import Constant, ListSlot, Placeholder, fingerprint
 from planner.matcher import QueryMatcher
-from planner.scan import unwrap_version_comments
+from planner.text.bare_names import BareNames
+from planner.text.fingerprint import Constant, ListSlot, Placeholder, fingerprint
+from planner.text.scan import unwrap_version_comments
 from sqltypes.errors import ParseError
 from tests.support.goldens import PLANS, snapshot
 

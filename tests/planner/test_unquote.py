@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 
-from planner.fingerprint import unquote
+from planner.text.fingerprint import unquote
 
 ESCAPES = {"0": "\0", "b": "\b", "n": "\n", "r": "\r", "t": "\t", "Z": "\x1a"}
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from planner.api import plan_query
-from planner.plan import Mode
+from planner.tree.plan import Mode
 from sqltypes.errors import UnsupportedQuery
 from tests.support.schema_text import snapshot_of
 

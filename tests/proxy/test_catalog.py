@@ -13,8 +13,8 @@ import pytest
 
 from dataflow.messages import Ddl, Failed
 from planner.api import plan_query
-from planner.fingerprint import fingerprint, outline
 from planner.matcher import QueryMatcher
+from planner.text.fingerprint import fingerprint, outline
 from proxy.api import MadeBy, Origin
 from proxy.catalog import Catalog, Planned
 from proxy.definitions import CacheLimits

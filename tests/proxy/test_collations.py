@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from planner.api import plan_query
-from planner.plan import QueryPlan
+from planner.tree.plan import QueryPlan
 from proxy import collations
 from sqltypes import collation
 from sqltypes.collation_tables import load

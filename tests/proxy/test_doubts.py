@@ -11,7 +11,7 @@ import pytest
 import structlog
 
 import upwell
-from planner.plan import Caution, Mode
+from planner.tree.plan import Caution, Mode
 from proxy.doubts import CLOSED, MOST, Doubt, Doubts, next_level
 
 SOURCE = "mysql://root@127.0.0.1:3306"

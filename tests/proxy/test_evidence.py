@@ -11,7 +11,7 @@ from time import thread_time
 import pytest
 
 from planner.api import plan_query
-from planner.plan import QueryPlan
+from planner.tree.plan import QueryPlan
 from proxy.evidence import MOST_COLUMNS, NOTHING, Claim, EarnedFile, Evidence, claims_of, parts_of
 from tests.support.schema_text import snapshot_of
 

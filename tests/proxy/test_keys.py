@@ -7,7 +7,7 @@ from decimal import Decimal
 
 import pytest
 
-from planner.plan import Mode
+from planner.tree.plan import Mode
 from proxy.api import ParameterValue
 from proxy.keys import COMBINED, MOST_COMBINATIONS, MOST_KEYS, TOO_MANY, KeyBinder, _is_exact
 from sqltypes.comparison import EXACT_DOUBLE, SAFE_DIGITS

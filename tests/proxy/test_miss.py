@@ -14,7 +14,7 @@ from dataflow.fills.fill import Read
 from dataflow.messages import Ready, UpqueryAnswer, UpqueryRequest
 from gtid_tracker.bracket import Bracket
 from gtid_tracker.gtid import GtidSet
-from planner.plan import Mode
+from planner.tree.plan import Mode
 from proxy.api import Answer, Served
 from proxy.caches import OpenCache
 from proxy.given_hit import GivenHit

@@ -23,8 +23,8 @@ import sqltypes.generated as generated
 from dataflow.build.graph import Graph
 from dataflow.held.arrangement import Memory
 from planner.api import plan_evict, plan_query
-from planner.plan import Caution, QueryPlan
-from planner.session_needs import session_needs
+from planner.session.session_needs import session_needs
+from planner.tree.plan import Caution, QueryPlan
 from proxy.planning import APP_DIR, PlanningLimits, PlanningProcess, check_views, is_small
 from sqltypes.errors import NeedRelations, ParseError, UnsupportedQuery, UpwellError
 from sqltypes.schema import BIGINT, Column, SchemaSnapshot, Table, View

@@ -6,8 +6,8 @@ import asyncio
 
 import pytest
 
-from planner.lift import lifted
-from planner.scan import Token, scan
+from planner.text.lift import lifted
+from planner.text.scan import Token, scan
 from proxy.proxied import (
     EACH,
     LATEST,
@@ -188,8 +188,8 @@ def test_of_a_long_list_no_item_is_looked_at(sql: str, few: str, many: str, monk
     def valued(*_: object) -> None:
         raise AssertionError("a list's values were read")
 
-    monkeypatch.setattr("planner.lift.scan", counted)
-    monkeypatch.setattr("planner.long_lists._values", valued)
+    monkeypatch.setattr("planner.text.lift.scan", counted)
+    monkeypatch.setattr("planner.text.long_lists._values", valued)
     assert shape_of(sql.format(WHOLE)) == few
     assert shape_of(sql.format(", ".join(map(str, range(10_000))))) == many
     assert max(scanned) < 200
@@ -217,7 +217,7 @@ def test_a_long_text_with_a_version_comment_is_not_gone_through(hidden: str, mon
     def unwrapped(*_: object) -> None:
         raise AssertionError("it was gone through, token by token")
 
-    monkeypatch.setattr("planner.lift.unwrap_version_comments", unwrapped)
+    monkeypatch.setattr("planner.text.lift.unwrap_version_comments", unwrapped)
     for more in (" OR ".join(f"a = {number}" for number in range(6000)), f"a IN ({MANY})"):
         assert shape_of(f"SELECT {hidden}a FROM t WHERE {more}"[:LONGEST_TEXT]) == TOO_LONG
 

@@ -7,7 +7,7 @@ from collections import Counter
 import pytest
 
 from dataflow.held.entries import Held
-from planner.plan import Mode
+from planner.tree.plan import Mode
 from proxy.keys import Bound
 from proxy.ledger import TIRED
 from proxy.trust import IN_VAIN, SLOW_SECONDS, Trust, unproved

@@ -10,8 +10,8 @@ from functools import cache, lru_cache
 
 from dataflow.fills.fill import Fill
 from planner.api import plan_query, with_result_columns
-from planner.plan import AnswerArrangement, QueryPlan, ReadLimit
-from planner.upquery_sql import fill_columns
+from planner.fill.upquery_sql import fill_columns
+from planner.tree.plan import AnswerArrangement, QueryPlan, ReadLimit
 from proxy.api import ParameterValue
 from sqltypes.expression import ParamRef, Row, Value
 from sqltypes.schema import Relation, ResultColumn, SchemaSnapshot, SqlType

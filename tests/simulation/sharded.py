@@ -100,7 +100,7 @@ class ShardedFlight(Flight):
 
 class Sharded(Simulation):
     """`known`: the shards that the proxy knows of. `refuses`: a shard that is no more is not asked. `hinted`: vtgate is
-    told to ask no lookup (`planner/vindex_hints.py`)."""
+    told to ask no lookup (`planner/text/vindex_hints.py`)."""
 
     exact = False  # vtgate passes no locks on
     refuses = hinted = True

@@ -19,7 +19,7 @@ from dataflow.operators.aggregate import AggregateNode
 from dataflow.operators.answer import AnswerNode
 from dataflow.operators.rows import RowsNode
 from dataflow.operators.topk import TopKNode
-from planner.plan import AggregateArrangement, AnswerArrangement, RowsArrangement, TopKArrangement
+from planner.tree.plan import AggregateArrangement, AnswerArrangement, RowsArrangement, TopKArrangement
 from proxy.suspicions import Suspicions
 from tests.simulation.checks import Wrong
 from tests.simulation.mutant import Patch, all_of, attribute, edit, nothing

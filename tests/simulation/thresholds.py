@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataflow.held import ranges
 from dataflow.operators import bag, rows
-from planner import upquery_sql
+from planner.fill import upquery_sql
 
 NOW = 1 << 30  # rows that are put in order at once
 

@@ -27,7 +27,7 @@ from dataflow.messages import (
     UpqueryRequest,
 )
 from planner.api import plan_evict, with_result_columns
-from planner.plan import Caution
+from planner.tree.plan import Caution
 from proxy.comparison import Comparer, Comparison, Outcome, marks_of
 from proxy.fill_check import FillCheck
 from proxy.long_sql import substituted

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from planner.logical import Base, Block, Derived, Grouped, Join
-from planner.plan import AggregateFunction
-from planner.sql_text import expr_sql, plain_column
+from planner.tree.logical import Base, Block, Derived, Grouped, Join
+from planner.tree.plan import AggregateFunction
+from planner.tree.sql_text import expr_sql, plain_column
 from sqltypes.expression import Call, Expr
 
 

@@ -13,7 +13,7 @@ from dataflow.messages import UpqueryRequest as Request
 from gtid_tracker.bracket import Bracket
 from gtid_tracker.gtid import Gtid, GtidSet
 from planner.api import plan_query
-from planner.upquery_sql import fill_columns
+from planner.fill.upquery_sql import fill_columns
 from sqltypes.expression import Row
 from sqltypes.schema import Column, SchemaSnapshot, SqlType, Table
 from tests.simulation.sql_side import canonical, transpiled

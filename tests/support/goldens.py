@@ -18,13 +18,13 @@ from pathlib import Path
 
 from planner.api import plan_query
 from planner.explain import explain
-from planner.expressions import Parameters
-from planner.logical import NotMaintained
-from planner.names import Catalogue
-from planner.parse import parse
-from planner.plan import QueryPlan
-from planner.resolve import Resolver
-from planner.rewrites import RULES, Rule
+from planner.maintain.rewrites import RULES, Rule
+from planner.text.parse import parse
+from planner.tree.expressions import Parameters
+from planner.tree.logical import NotMaintained
+from planner.tree.names import Catalogue
+from planner.tree.plan import QueryPlan
+from planner.tree.resolve import Resolver
 from sqltypes.errors import UnsupportedQuery, UpwellError
 from sqltypes.schema import SchemaSnapshot
 from tests.support.block_text import block_text

@@ -16,7 +16,7 @@ from dataflow.build.build import arrangement_node
 from dataflow.changes.dispatch import TableNodes
 from dataflow.held.arrangement import Arrangement, Memory
 from dataflow.messages import Pair
-from planner.plan import Arrangement as ArrangementPlan
+from planner.tree.plan import Arrangement as ArrangementPlan
 from sqltypes.expression import Key, Row
 from sqltypes.schema import Column, SqlType, Table
 

@@ -1,7 +1,7 @@
 """All of the parser's node classes with their arguments, as a text that is kept in the tree.
 
 `python -m tests.support.parser_nodes --write` (`make goldens`) writes it anew for another version of the parser; the
-difference is read line by line, and what the planner must read or refuse goes into `planner/known_nodes.py`.
+difference is read line by line, and what the planner must read or refuse goes into `planner/text/known_nodes.py`.
 """
 
 from __future__ import annotations

@@ -10,7 +10,8 @@ from decimal import Decimal
 from functools import cmp_to_key
 from typing import Any
 
-from planner.plan import (
+from planner.fill.upquery_sql import answer_sql, fill_sql
+from planner.tree.plan import (
     Aggregate,
     AggregateArrangement,
     AggregateFunction,
@@ -22,7 +23,6 @@ from planner.plan import (
     TopKArrangement,
     root_columns,
 )
-from planner.upquery_sql import answer_sql, fill_sql
 from sqltypes.expression import ColumnRef, Expr, ParamRef, Row, Value
 from sqltypes.implementations import comparison_key
 from sqltypes.interpreter import evaluate

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from typing import cast
 
 from planner.api import plan_query
-from planner.plan import Parameter, QueryPlan
-from planner.scan import KEYWORDS, Token, scan
+from planner.text.scan import KEYWORDS, Token, scan
+from planner.tree.plan import Parameter, QueryPlan
 from sqltypes.errors import UpwellError
 from sqltypes.schema import BIGINT
 from tests.support.goldens import PLANS, cases, sample_queries, snapshot

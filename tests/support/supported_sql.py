@@ -6,8 +6,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from planner.api import plan_query
-from planner.plan import Mode
-from planner.support import EVICT_ONLY, REFUSED
+from planner.tree.plan import Mode
+from planner.tree.reasons import EVICT_ONLY, REFUSED
 from sqltypes.errors import UnsupportedQuery, UpwellError
 from sqltypes.functions import FUNCTIONS
 from tests.support.goldens import PLANS, ROOT, Case, cases, snapshot
@@ -15,7 +15,7 @@ from tests.support.goldens import PLANS, ROOT, Case, cases, snapshot
 TARGET = ROOT / "docs" / "supported_sql.md"
 HEAD = """# What SQL is cached, and how
 
-Written by `make docs` from `planner/support.py` and the golden plans in `tests/fixtures/plans`; edit those.
+Written by `make docs` from `planner/tree/reasons.py` and the golden plans in `tests/fixtures/plans`; edit those.
 
 A query that is *maintained* is answered from held rows and groups that every change keeps current. A query in *evict
 mode* has its answers held as MySQL gave them; a change empties those that it may concern. A query that is *refused*

@@ -94,7 +94,7 @@ def test_the_greatest_of_joined_rows_is_not_shown_if_it_has_several_spellings() 
 def test_a_column_that_is_wrongly_left_out_of_a_group_is_not_shown(monkeypatch: pytest.MonkeyPatch) -> None:
     """What the planner takes for determined is compared all the same."""
     joined = "FROM s x JOIN s y ON y.word = x.word WHERE x.word = ?"
-    monkeypatch.setattr("planner.build_group.telling", lambda block, exprs: (0,))
+    monkeypatch.setattr("planner.maintain.build_group.telling", lambda block, exprs: (0,))
     rig = Rig(f"SELECT x.id, y.id AS i, COUNT(*) AS n {joined} GROUP BY x.id, y.id")
     rig.read("a")  # type: ignore[arg-type]
     (request,) = rig.asked()

@@ -6,8 +6,8 @@ from dataflow.build.build import arrangement_node
 from dataflow.changes.dispatch import TableNodes
 from dataflow.held.arrangement import Arrangement, LinearArrangement, Memory
 from dataflow.messages import Pair
-from planner.plan import Aggregate, AggregateArrangement, AggregateFunction, RowsArrangement, own
-from planner.plan import Arrangement as ArrangementPlan
+from planner.tree.plan import Aggregate, AggregateArrangement, AggregateFunction, RowsArrangement, own
+from planner.tree.plan import Arrangement as ArrangementPlan
 from sqltypes.build import literal
 from sqltypes.expression import Key, Row
 from sqltypes.functions import call

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataflow.engine import Engine
 from dataflow.fills.exact_fills import CONFLICTS, MOST_KEYS, HotKeys
 from dataflow.messages import Failed, Ready, UpqueryRequest
-from planner.plan import AnswerArrangement
+from planner.tree.plan import AnswerArrangement
 from sqltypes.expression import Row
 from tests.support.engine_rig import ROWS, Rig, gtids
 

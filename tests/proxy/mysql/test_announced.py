@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from planner.needs import SENT
+from planner.session.needs import SENT
 from proxy.mysql.announced import KEPT_READS, OTHER_COLUMNS, SEVERAL, Announced, AnnouncedTexts, columns_of, same_names
 from proxy.mysql.announces import NOBODY
 from proxy.mysql.rows import end_size, head

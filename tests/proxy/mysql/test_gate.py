@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gtid_tracker.gtid import GtidSet
-from planner.needs import LOCAL
+from planner.session.needs import LOCAL
 from proxy.mysql.announced import Heads
 from proxy.mysql.cached_read import CachedRead
 from proxy.mysql.reads import (

@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from planner.long_lists import shortened
 from planner.matcher import QueryMatcher
-from planner.scan import scan, scan_all
+from planner.text.long_lists import shortened
+from planner.text.scan import scan, scan_all
 from proxy.mysql.long_texts import write_outline
 from proxy.mysql.text_cuts import cut
 from proxy.mysql.texts import LONGEST, LONGEST_OTHER, Steer, TextMatcher, steering

@@ -1,0 +1,1 @@
+"""Plans that hold whole answers, and what tells when a change concerns one."""

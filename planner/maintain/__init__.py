@@ -1,0 +1,1 @@
+"""Plans whose answers are maintained by changes: rows, groups and first rows."""

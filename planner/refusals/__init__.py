@@ -1,0 +1,1 @@
+"""Queries whose held answers could differ from MySQL's next one: each rule refuses one kind."""

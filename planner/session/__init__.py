@@ -1,0 +1,1 @@
+"""What of a session an answer depends on: variables, time zones, modes."""

@@ -1,0 +1,119 @@
+"""What a query makes of a TIMESTAMP, as far as the session's time zone counts. Pure.
+
+TIMESTAMPs are held as instants. A session of any zone can be shown them, and can compare them with what its clocks say,
+once it is known how these are set (LOCAL). Where instants are compared with each other, MySQL does so now by them, now
+by what the clocks say, which is the same unless the clocks are ever set (STEADY). In an order they are instants. What
+anything else makes of one is a value of the zone for which it was computed (TIME_ZONE).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from sqlglot import exp
+
+from planner.session.needs import LOCAL, STEADY, TIME_ZONE
+from planner.text.parse import parameter_number
+from planner.tree.kinds import classes
+from planner.tree.resolve import argument
+from sqltypes.schema import Table
+
+ROUNDS = 10  # aliases of aliases are followed so deep
+COMPUTED = frozenset({TIME_ZONE})
+SHOWN = frozenset({LOCAL})
+MATCHED = frozenset({STEADY})
+NOTHING = frozenset[str]()
+_COMPARISONS = classes("EQ NEQ NullSafeEQ GT GTE LT LTE")
+_EXTREMES = (exp.Min, exp.Max)
+
+
+class Instants:
+    """Names that may be of TIMESTAMPs in a query, lower case: its columns', and those that it gives them. `said`: the
+    numbers of the parameters that are compared with one."""
+
+    def __init__(self, tables: Iterable[Table], trees: Iterable[exp.Query], said: frozenset[int]) -> None:
+        named: dict[str, set[bool]] = {}
+        for table in tables:
+            for column in table.columns:
+                named.setdefault(column.name.lower(), set()).add(column.type.name == "timestamp")
+        aliases = [alias for tree in trees for alias in tree.find_all(exp.Alias)]
+        for _ in range(ROUNDS):
+            for alias in aliases:
+                value = _value(alias.this)
+                is_one = isinstance(value, exp.Column) and True in named.get(value.name.lower(), ())
+                named.setdefault(alias.alias.lower(), set()).add(is_one)
+        self.names = frozenset(name for name, kinds in named.items() if True in kinds)
+        self._alone = frozenset(name for name, kinds in named.items() if kinds == {True})
+        self._parameters = said
+
+    def needs(self, node: exp.Expr, *, shown: exp.Query | None) -> frozenset[str]:
+        """What a column of one of these names needs where it stands. `shown`: the query whose items are only shown."""
+        around = node.parent
+        while isinstance(around, exp.Paren):
+            node, around = around, around.parent
+        if isinstance(around, _EXTREMES):
+            found = self.needs(around, shown=shown)
+            return found if found == COMPUTED else found | MATCHED
+        if isinstance(around, exp.Alias):
+            return self._item(around, shown)
+        if isinstance(around, exp.Select) and node.arg_key == "expressions":
+            return self._item(node, shown)
+        if isinstance(around, exp.Ordered):
+            order = around.parent
+            return NOTHING if order is not None and isinstance(order.parent, exp.Select) else COMPUTED
+        if isinstance(around, exp.Group) or (isinstance(around, exp.Distinct) and isinstance(around.parent, exp.Count)):
+            return MATCHED
+        if isinstance(around, exp.Count):
+            return NOTHING
+        if isinstance(around, exp.Is):
+            return NOTHING if isinstance(around.expression, exp.Null) else COMPUTED
+        return self._compared(node, around)
+
+    def star(self, node: exp.Expr, *, shown: exp.Query | None) -> frozenset[str]:
+        """As `needs`, of `*` or `t.*`."""
+        if isinstance(node.parent, exp.Column):
+            node = node.parent
+        select = node.parent
+        if not self.names or not isinstance(select, exp.Select):
+            return COMPUTED if self.names else NOTHING
+        return NOTHING if isinstance(select.parent, exp.Exists) else self._item(node, shown)
+
+    def _item(self, item: exp.Expr, shown: exp.Query | None) -> frozenset[str]:
+        """Of a select item that is one."""
+        select = item.parent
+        if select is not shown or not isinstance(select, exp.Select):
+            return COMPUTED
+        group = argument(select, "group")
+        by_number = group is not None and any(not isinstance(term, exp.Column) for term in group.expressions)
+        matched = by_number or argument(select, "distinct") is not None
+        return SHOWN | MATCHED if matched else SHOWN
+
+    def _compared(self, node: exp.Expr, around: exp.Expr | None) -> frozenset[str]:
+        if isinstance(around, _COMPARISONS):
+            others = [around.expression if around.this is node else around.this]
+        elif isinstance(around, exp.Between) and around.this is node:
+            others = [around.args["low"], around.args["high"]]
+        elif isinstance(around, exp.In) and around.this is node and not around.args.get("query"):
+            others = list(around.expressions)
+        else:
+            return COMPUTED
+        if others and all(self._is_said(other) for other in others):
+            return SHOWN
+        if others and all(self._is_instant(one) for one in (node, *others)):
+            return MATCHED
+        return COMPUTED
+
+    def _is_said(self, node: exp.Expr) -> bool:
+        """Whether it is a parameter that is turned into an instant."""
+        node = node.unnest()
+        return isinstance(node, exp.Placeholder) and parameter_number(node) in self._parameters
+
+    def _is_instant(self, node: exp.Expr) -> bool:
+        node = node.unnest()
+        return isinstance(node, exp.Column) and node.name.lower() in self._alone
+
+
+def _value(node: exp.Expr) -> exp.Expr:
+    """What an item gives a value of: of MIN and MAX what they are of."""
+    node = node.unnest()
+    return _value(node.this) if isinstance(node, _EXTREMES) else node

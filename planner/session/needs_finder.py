@@ -1,0 +1,504 @@
+"""Looks at every node of a query for what its answer may depend on in a session
+(`planner/session/session_needs.py`)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from sqlglot import exp
+
+from planner.session.instants import Instants
+from planner.session.needs import (
+    AUTO_IS_NULL,
+    BY_CODES,
+    BY_WORD,
+    COLLATION,
+    CONVERTED,
+    DATE_MODES,
+    ESCAPES,
+    PADDED,
+    STRICT,
+    STRINGS,
+    TIME_ZONE,
+)
+from planner.text.fingerprint import unquote
+from planner.text.scan import Token
+from planner.tree.kinds import (
+    CASES,
+    DATE_ARITHMETIC,
+    DATE_PARTS,
+    DATES,
+    MADE,
+    NUMERIC,
+    OF_BYTES,
+    OF_BYTES_BY_NAME,
+    OF_ITS_STRING,
+    OF_ITS_VALUE,
+    OF_JSON,
+    OF_JSON_BY_NAME,
+    OF_JSON_KINDS,
+    TO_JSON,
+    TO_JSON_BY_NAME,
+    TRUTHS,
+    UNQUOTED,
+    UNQUOTED_BY_NAME,
+    Kind,
+    Kinds,
+    classes,
+    date_of,
+    results_of,
+)
+from planner.tree.resolve import argument, ordinal
+from sqltypes.temporal import parse_datetime
+
+_OFFSET = re.compile(r"[+-]\d{1,2}:\d\d\s*\Z", re.ASCII)  # of a date-time literal
+_TIME = re.compile(r"-?\d{1,3}:\d\d(?::\d\d(?:\.\d{1,6})?)?", re.ASCII)
+
+
+@dataclass
+class Finder:
+    """Visits every node of a query. Names in lower case: `numbered`: of columns that may have AUTO_INCREMENT; `padded`:
+    of CHAR columns. `instants`: the TIMESTAMP columns. `types`: of columns, by name; "" where several have it."""
+
+    kinds: Kinds
+    instants: Instants
+    numbered: frozenset[str]
+    padded: frozenset[str]
+    types: Mapping[str, str] = field(default_factory=dict)
+    needs: set[str] = field(default_factory=set)
+    shown: exp.Query | None = None  # the query that is visited, if what comes out of it is only shown
+
+    def words(self, tokens: Sequence[Token]) -> None:
+        seen = {token.text.lower().strip("`") for token in tokens}
+        self.needs |= {name for name, found in BY_WORD.items() if not seen.isdisjoint(found)}
+        if any(token.kind == "string" and _OFFSET.search(unquote(token.text)) for token in tokens):
+            self.needs.add(TIME_ZONE)
+
+    def tree(self, tree: exp.Query, *, shown: bool) -> None:
+        """`shown`: what comes out of the tree is only shown."""
+        self.shown = tree if shown else None
+        only_shown = tree if shown and argument(tree, "order") is None else None
+        for node in tree.walk():
+            if isinstance(node, _IN_TEMPORARY_TABLES):
+                self.needs.add(PADDED)
+            if isinstance(node, exp.SetOperation):
+                self._united(node, shown=node is only_shown and not node.args.get("distinct"))
+                continue
+            for class_, visit in _VISITS:
+                if isinstance(node, class_):
+                    visit(self, node)
+                    break
+
+    # -- names
+
+    def _column(self, node: exp.Expr) -> None:
+        if node.name.lower() in self.instants.names:
+            self.needs |= self.instants.needs(node, shown=self.shown)
+        if node.name.lower() in self.padded:
+            self.needs.add(PADDED)
+
+    def _star(self, node: exp.Expr) -> None:
+        if isinstance(node.parent, exp.Count):
+            return
+        self.needs |= self.instants.star(node, shown=self.shown)
+        if self.padded:
+            self.needs.add(PADDED)
+
+    def _join(self, node: exp.Expr) -> None:
+        if node.args.get("method") == "NATURAL":
+            self.needs |= {COLLATION, PADDED, *CONVERTED}
+        for name in node.args.get("using") or ():
+            self._decides_named(name.name)
+            self._column(name)
+
+    # -- what is compared
+
+    def _compared(self, *nodes: exp.Expr) -> None:
+        found = [self.kinds.of(node) for node in nodes]
+        kinds = set(found) - {Kind.NULL}
+        if (Kind.TEMPORAL in kinds and any(map(_no_date, nodes))) or (Kind.TIME in kinds and any(map(_no_time, nodes))):
+            self.needs |= DATE_MODES
+        if found.count(Kind.TEMPORAL) > 1 and not self._of_one_type(nodes):
+            self.needs |= DATE_MODES  # one becomes what the other is, unless it has a zero in it
+        if Kind.NUMBER in kinds and len(found) == 2:
+            return  # compared as numbers, whatever the other is
+        if Kind.UNQUOTED in kinds and kinds <= {Kind.UNQUOTED, Kind.GIVEN} and len(found) == 2:
+            self.needs.add(BY_CODES)
+            return
+        own = kinds - {Kind.GIVEN}
+        dated = own & {Kind.TEMPORAL, Kind.TIME}
+        if len(kinds) > 0 and (not own or not own.isdisjoint(MADE) or len(own) > 1):
+            self.needs.add(COLLATION)
+        if dated and len(own) > 1:
+            self.needs |= CONVERTED
+        if Kind.TIME in own and any(_no_time(node) for node in nodes):
+            self.needs.add(COLLATION)
+        if len(nodes) > 2:
+            self._several(nodes)
+
+    def _of_one_type(self, nodes: Sequence[exp.Expr]) -> bool:
+        types = {self.types.get(node.name.lower(), "") if isinstance(node, exp.Column) else "" for node in nodes}
+        return len(types) == 1 and "" not in types
+
+    def _binary(self, node: exp.Expr) -> None:
+        self._compared(node.this, node.expression)
+
+    def _comparison(self, node: exp.Expr) -> None:
+        if not self._as_json(node.this, node.expression):
+            self._compared_parts(node.this, node.expression)
+
+    def _as_json(self, *nodes: exp.Expr) -> bool:
+        """Whether one is JSON, and the other becomes it."""
+        kinds = set(map(self.kinds.of, nodes))
+        found = Kind.JSON in kinds and kinds <= {*OF_JSON_KINDS, Kind.GIVEN, Kind.OWN, Kind.NULL}
+        if found and Kind.GIVEN in kinds:
+            self.needs.add(STRINGS)
+        return found
+
+    def _compared_parts(self, *nodes: exp.Expr) -> None:
+        """Rows are compared by each of their parts."""
+        rows = [node.expressions for node in nodes if isinstance(node, exp.Tuple)]
+        if len(rows) == len(nodes) and len(set(map(len, rows))) == 1:
+            for parts in zip(*rows, strict=True):
+                self._compared(*parts)
+                if len(parts) > 2:
+                    self._compared_of_rows(*parts)
+        else:
+            self._compared(*nodes)
+
+    def _compared_of_rows(self, left: exp.Expr, *parts: exp.Expr) -> None:
+        """Several rows in a list: a collation is agreed on only where a column stands beside literals."""
+        kinds = {self.kinds.of(part) for part in (left, *parts)} - {Kind.NULL}
+        plain = isinstance(left, exp.Column) and all(map(self._is_given, parts))
+        if not plain and not kinds <= {Kind.NUMBER, Kind.TEMPORAL}:
+            self.needs.add(COLLATION)
+
+    def _compared_with_each(self, left: exp.Expr, *others: exp.Expr) -> None:
+        """Also where one of several tells a collation or is a number: two literals beside it are compared as such."""
+        self._compared(left, *others)
+        if self.kinds.of(left) not in (Kind.OWN, Kind.NUMBER):
+            for other in others:
+                self._compared(left, other)
+
+    def _in(self, node: exp.Expr) -> None:
+        query = node.args.get("query")
+        if query is not None:
+            self._compared(node.this, query)
+        elif node.expressions:
+            if isinstance(node.this, exp.Tuple):
+                self._compared_parts(node.this, *node.expressions)
+            else:
+                self._compared_with_each(node.this, *node.expressions)
+        else:
+            self.needs |= {COLLATION, *CONVERTED}
+
+    def _between(self, node: exp.Expr) -> None:
+        self._compared(node.this, node.args["low"], node.args["high"])
+
+    def _like(self, node: exp.Expr) -> None:
+        if not isinstance(node.expression, exp.Literal | exp.Placeholder):
+            self.needs.add(ESCAPES)
+        if isinstance(node.expression, exp.Concat) and all(map(self._is_given, node.expression.expressions)):
+            given = exp.Literal.string("%")  # what is put together of literals is as one to collations
+            return self._compared_as_texts(node.this, given)
+        return self._compared_as_texts(node.this, node.expression)
+
+    def _is_given(self, node: exp.Expr) -> bool:
+        """A literal, or what stands for one."""
+        return self.kinds.of(node) in (Kind.GIVEN, Kind.NULL) or isinstance(node, exp.Literal)
+
+    def _compared_as_texts(self, text: exp.Expr, pattern: exp.Expr) -> None:
+        if not {self.kinds.of(text), self.kinds.of(pattern)} <= {Kind.OWN, Kind.GIVEN, Kind.NULL}:
+            self.needs.add(COLLATION)
+        self._compared(text, pattern)
+
+    def _case(self, node: exp.Expr) -> None:
+        if node.this is not None:
+            self._compared_with_each(node.this, *(branch.this for branch in node.args["ifs"]))
+        self._chosen(node)
+
+    def _chosen(self, node: exp.Expr) -> None:
+        self._mixed(map(self.kinds.of, results_of(node)))
+        self._several(results_of(node))
+
+    def _extreme(self, node: exp.Expr) -> None:
+        parts = results_of(node)
+        self._compared(*parts)
+        kinds = set(map(self.kinds.of, parts)) - {Kind.NULL}
+        if Kind.GIVEN in kinds and Kind.NUMBER in kinds:  # as strings, then
+            self.needs.add(COLLATION)
+        self._chosen(node)
+
+    def _mixed(self, kinds: Iterable[Kind]) -> None:
+        """A value is one of several, or made of them: a TIME among date-times becomes one; a string that MySQL makes
+        and a column's have collations that may not go together."""
+        found = [kind for kind in kinds if kind is not Kind.NULL]
+        if Kind.TIME in found and len(set(found)) > 1:
+            self.needs.add(TIME_ZONE)
+        if Kind.TIME in found or Kind.TEMPORAL in found:
+            self.needs |= DATE_MODES
+        if not OF_JSON_KINDS.isdisjoint(found) and len(set(found)) > 1:
+            self.needs.add(COLLATION)
+        if Kind.OTHER in found and (Kind.OWN in found or found.count(Kind.OTHER) > 1):
+            self.needs.add(COLLATION)
+
+    def _several(self, nodes: Sequence[exp.Expr]) -> None:
+        """Columns of several collations: none of them wins, so that a literal beside them counts."""
+        kinds = {self.kinds.of(node) for node in nodes}
+        if Kind.OWN in kinds and Kind.GIVEN in kinds and len(self.kinds.collations(*nodes)) > 1:
+            self.needs.add(COLLATION)
+
+    # -- what decides an order or a group
+
+    def _decides(self, node: exp.Expr) -> None:
+        if self.kinds.of(node) is Kind.OTHER:
+            self.needs.add(COLLATION)
+
+    def _decides_named(self, name: str) -> None:
+        if self.kinds.named(name) is Kind.OTHER:
+            self.needs.add(COLLATION)
+
+    def _terms(self, node: exp.Expr) -> None:
+        """ORDER BY and GROUP BY, anywhere."""
+        for term in node.expressions:
+            value = term.this if isinstance(term, exp.Ordered) else term
+            position = ordinal(value)
+            query = node.parent
+            if position is None or not isinstance(query, exp.Query):
+                self._decides(value)
+            else:
+                self._decides_item(query, position)
+
+    def _decides_item(self, query: exp.Query, position: int) -> None:
+        items = query.expressions if isinstance(query, exp.Select) else []
+        if any(is_star(item) for item in items):
+            return self._decides_all(items)
+        if 1 <= position <= len(items):
+            return self._decides(items[position - 1])
+        self.needs.add(COLLATION)
+
+    def _decides_all(self, items: Iterable[exp.Expr]) -> None:
+        for item in items:
+            if not is_star(item):
+                self._decides(item)
+
+    def _distinct(self, node: exp.Expr) -> None:
+        select = node.parent if isinstance(node.parent, exp.Select) else None
+        self._decides_all(node.expressions or (select.expressions if select is not None else ()))
+
+    def _window(self, node: exp.Expr) -> None:
+        self._decides_all(node.args.get("partition_by") or ())
+
+    def _minmax(self, node: exp.Expr) -> None:
+        self._decides(node.this)
+
+    def _united(self, node: exp.SetOperation, *, shown: bool) -> None:
+        """UNION and its kind: columns of several kinds become something else. `shown`: no rows are compared."""
+        branches = [select.expressions for select in _branches(node)]
+        if all(any(is_star(item) for item in items) for items in branches):
+            return
+        for column in zip(*branches, strict=False):
+            kinds = [Kind.OTHER if is_star(item) else self.kinds.of(item) for item in column]
+            self._mixed(kinds)
+            found = set(kinds) - {Kind.NULL}
+            if shown:
+                continue
+            several = Kind.OWN in found and len(self.kinds.collations(*column)) > 1
+            if len(found) > 1 or several or found & {Kind.GIVEN, Kind.OTHER}:
+                self.needs.add(COLLATION)
+
+    # -- what converts
+
+    def _dated(self, node: exp.Expr | None) -> None:
+        """Something becomes a date-time."""
+        if node is None:
+            return
+        kind = self.kinds.of(node)
+        text = isinstance(node, exp.Literal)  # `words` has looked at it
+        if not text and kind not in (Kind.TEMPORAL, Kind.NUMBER, Kind.NULL):
+            self.needs.add(TIME_ZONE)
+        if kind not in (Kind.TEMPORAL, Kind.NULL):
+            self.needs |= DATE_MODES
+
+    def _date_function(self, node: exp.Expr) -> None:
+        for part in (node.this, node.expression):
+            if isinstance(part, exp.Expr) and not isinstance(part, exp.Var):
+                self._dated(part)
+
+    def _date_arithmetic(self, node: exp.Expr) -> None:
+        self._dated(date_of(node))
+
+    def _cast(self, node: exp.Expr) -> None:
+        if self.kinds.of(node) in (Kind.TEMPORAL, Kind.TIME):
+            self._dated(node.this)
+            self.needs |= DATE_MODES
+        elif node.args["to"].this.name in _TO_TEXT and not self._is_text(node.this):
+            self.needs.add(STRICT)
+
+    def _is_text(self, node: exp.Expr) -> bool:
+        """Whether its value becomes a string as it is: it is one, or MySQL writes one of it, and it is no bytes."""
+        if isinstance(node, exp.Column):
+            return self.types.get(node.name.lower(), "") in _TEXTS or self.kinds.of(node) in _WRITTEN
+        return isinstance(node, exp.Literal) or self.kinds.of(node) in _WRITTEN
+
+    def _character(self, node: exp.Expr) -> None:
+        """CHAR(): bytes, by their numbers, that are a string of a set."""
+        if node.args.get("charset"):
+            self.needs.add(STRICT)
+        self._function(node)
+
+    def _formatted(self, node: exp.Expr) -> None:
+        self._dated(node.this)
+
+    def _is(self, node: exp.Expr) -> None:
+        if isinstance(node.this, exp.Column) and node.this.name.lower() in self.numbered:
+            self.needs.add(AUTO_IS_NULL)  # IS NULL finds the row that was inserted last
+
+    def _harmless(self, node: exp.Expr) -> None:
+        """Neither compares strings nor makes date-times of them."""
+
+    def _folded(self, node: exp.Expr) -> None:
+        """Which letter is the capital of which, a collation says."""
+        self._decides(node)
+        if self.kinds.of(node.this) is not Kind.OWN:
+            self.needs.add(STRINGS)
+
+    def _trim(self, node: exp.Expr) -> None:
+        if node.args.get("expression") is not None:
+            self._function(node)
+
+    def _json(self, node: exp.Expr) -> None:
+        """Its arguments become JSON, or say a path into it: bytes, whatever their collation."""
+        kinds = {self.kinds.of(part) for part in _arguments(node)}
+        if kinds & {Kind.GIVEN, Kind.OWN, Kind.OTHER, Kind.UNQUOTED}:
+            self.needs.add(STRINGS)
+        if kinds & {Kind.TIME, Kind.TEMPORAL}:
+            self.needs |= DATE_MODES
+
+    def _of_bytes(self, node: exp.Expr) -> None:
+        if not {self.kinds.of(part) for part in node.iter_expressions()} <= {Kind.OWN, Kind.NUMBER, Kind.NULL}:
+            self.needs |= {STRINGS, *DATE_MODES}
+
+    def _matched(self, node: exp.Expr) -> None:
+        """MATCH: what is searched for becomes a string of the columns' collation."""
+        if self._is_given(node.this):
+            self.needs.add(STRINGS)
+        else:
+            self._function(node)
+
+    def _field(self, node: exp.Expr) -> None:
+        """FIELD(): all are compared as strings, by the collation of the first, or all as numbers."""
+        kinds = set(map(self.kinds.of, node.expressions)) - {Kind.NULL}
+        if kinds <= {Kind.OWN, Kind.GIVEN}:
+            self._compared(*node.expressions)
+            if node.expressions and self.kinds.of(node.expressions[0]) is not Kind.OWN:
+                self.needs.add(COLLATION)
+        elif not (Kind.NUMBER in kinds and kinds <= {Kind.NUMBER, Kind.GIVEN}):
+            self._function(node)
+
+    def _by_name(self, node: exp.Expr) -> None:
+        """A function that the parser has no class for."""
+        name = node.name.lower()
+        if name in TO_JSON_BY_NAME or name in OF_JSON_BY_NAME or name in UNQUOTED_BY_NAME:
+            self._json(node)
+        elif name in OF_BYTES_BY_NAME:
+            self._of_bytes(node)
+        elif name == "field":
+            self._field(node)
+        else:
+            self._function(node)
+
+    def _function(self, node: exp.Expr) -> None:
+        """A function that is not known here."""
+        for part in node.iter_expressions():
+            if isinstance(part, exp.DataType | exp.Var | exp.Identifier):
+                continue
+            kind = self.kinds.of(part)
+            if kind in (Kind.GIVEN, Kind.OWN, *MADE):
+                self.needs |= {COLLATION, STRINGS, *CONVERTED}
+            elif kind is Kind.TIME:
+                self.needs |= CONVERTED
+            elif kind is Kind.TEMPORAL:
+                self.needs |= DATE_MODES
+
+
+def _arguments(node: exp.Expr) -> Iterator[exp.Expr]:
+    """Of a function; each of a pair of key and value for itself."""
+    for part in node.iter_expressions():
+        if isinstance(part, exp.JSONKeyValue):
+            yield from part.iter_expressions()
+        else:
+            yield part
+
+
+def _no_time(node: exp.Expr) -> bool:
+    """A literal that is no TIME: beside a TIME it is compared as a string."""
+    return isinstance(node, exp.Literal) and node.is_string and _TIME.fullmatch(str(node.this)) is None
+
+
+def _no_date(node: exp.Expr) -> bool:
+    """A literal of which a mode may say whether it is a date: beside one it is read as such."""
+    if not isinstance(node, exp.Literal):
+        return False
+    return not node.is_string or parse_datetime(str(node.this)) is None
+
+
+def is_star(node: exp.Expr) -> bool:
+    return isinstance(node, exp.Star) or (isinstance(node, exp.Column) and isinstance(node.this, exp.Star))
+
+
+def _branches(node: exp.Expr) -> Iterator[exp.Select]:
+    if isinstance(node, exp.SetOperation):
+        yield from _branches(node.this)
+        yield from _branches(node.expression)
+    elif isinstance(node, exp.Subquery | exp.Paren):
+        yield from _branches(node.this)
+    elif isinstance(node, exp.Select):
+        yield node
+
+
+Visit = Callable[[Finder, exp.Expr], None]
+_IN_TEMPORARY_TABLES = (
+    exp.SetOperation, exp.Distinct, exp.Group, exp.Order, exp.Subquery, exp.With, exp.Window, exp.AggFunc,
+)  # fmt: skip
+_COMPARISONS = classes("EQ NEQ NullSafeEQ NullSafeNEQ GT GTE LT LTE")
+_TO_TEXT = frozenset({"CHAR", "NCHAR", "VARCHAR", "NVARCHAR", "TEXT", "CHARACTER_SET"})
+_TEXTS = frozenset({"char", "varchar", "tinytext", "text", "mediumtext", "longtext", "enum", "set"})
+_WRITTEN = frozenset({Kind.NUMBER, Kind.TEMPORAL, Kind.TIME, Kind.NULL, *OF_JSON_KINDS})
+_HARMLESS = classes("And Or Xor Not GroupConcat Exists Escape Collate")
+
+# The first that fits counts.
+_VISITS: tuple[tuple[type[exp.Expr] | tuple[type[exp.Expr], ...], Visit], ...] = (
+    (exp.Star, Finder._star),
+    (exp.Column, Finder._column),
+    (exp.Join, Finder._join),
+    (_COMPARISONS, Finder._comparison),
+    (exp.Nullif, Finder._binary),
+    (exp.In, Finder._in),
+    (exp.Between, Finder._between),
+    (exp.Like, Finder._like),
+    (exp.Is, Finder._is),
+    (exp.Case, Finder._case),
+    ((exp.If, exp.Coalesce, exp.Concat), Finder._chosen),
+    ((exp.Greatest, exp.Least), Finder._extreme),
+    ((exp.Order, exp.Group), Finder._terms),
+    (exp.Distinct, Finder._distinct),
+    (exp.Window, Finder._window),
+    ((exp.Min, exp.Max), Finder._minmax),
+    (exp.Trim, Finder._trim),
+    (CASES, Finder._folded),
+    (classes("TimeToStr"), Finder._formatted),
+    ((*DATES, *DATE_PARTS), Finder._date_function),
+    ((*DATE_ARITHMETIC, exp.Add, exp.Sub), Finder._date_arithmetic),
+    (exp.Cast, Finder._cast),
+    (exp.Chr, Finder._character),
+    ((*NUMERIC, *OF_ITS_STRING, *OF_ITS_VALUE, *_HARMLESS), Finder._harmless),
+    ((*TO_JSON, *OF_JSON), Finder._json),
+    (UNQUOTED, Finder._json),
+    (OF_BYTES, Finder._of_bytes),
+    (exp.MatchAgainst, Finder._matched),
+    (exp.Anonymous, Finder._by_name),
+    ((exp.Func, *TRUTHS), Finder._function),
+)

@@ -1,0 +1,1 @@
+"""SQL as text and tokens: scanning, parsing, lifting constants. Knows no schema."""
