@@ -59,7 +59,7 @@ SECONDS = {
     "integration/test_server_pool.py": 15,
     "integration/test_shutdown.py": 15,
     "integration/test_vstream_values.py": 15,
-    "tests/proxy/mysql/test_texts.py": 15,
+    "tests/proxy/mysql/text/test_text_matcher.py": 15,
     "tests/vstream/test_vitess_histories.py": 15,  # much of it waiting for streams that are wrong
     "integration/test_canonical_values.py": 10,
     "integration/test_differential.py": 10,
@@ -76,7 +76,7 @@ SECONDS = {
     "integration/test_traffic.py": 10,
     "integration/test_unfit_sources.py": 10,
     "integration/test_unlogged_writes.py": 10,
-    "tests/proxy/test_planning.py": 10,
+    "tests/proxy/planning/test_process.py": 10,
     "tests/simulation/test_simulation.py": 10,
 }
 

@@ -18,7 +18,7 @@ from typing import Self, cast
 
 import uvloop
 
-from proxy.mysql.packets import COM_QUERY, COM_STMT_EXECUTE
+from proxy.mysql.wire.packets import COM_QUERY, COM_STMT_EXECUTE
 
 ROOT = Path(__file__).parent.parent
 

@@ -27,7 +27,7 @@ import uvloop
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from proxy.grpc_server import GrpcListener, GrpcOptions, channel_options
+from proxy.grpc.server import GrpcListener, GrpcOptions, channel_options
 from sqltypes.expression import Row
 from tests.support.fake_system import FakeSystem
 from upwell.token_file import Metadata

@@ -17,7 +17,7 @@ from benchmarks.bench import SCRATCH, Bench
 from benchmarks.points import QUERY, ROWS, cache_points, load_points
 from benchmarks.result import Figure, Result, Sheet
 from integration.raw_client import RawClient
-from proxy.mysql.packets import packet
+from proxy.mysql.wire.packets import packet
 
 TEXTS: dict[str, Callable[[], str]] = {
     "IN-lists of 10,000 literals": lambda: f"SELECT k FROM sbtest1 WHERE id IN ({', '.join(numbers(10_000))}) LIMIT 1",

@@ -24,7 +24,7 @@ from typing import IO, Any, cast
 
 import uvloop
 
-from proxy.mysql.packets import (
+from proxy.mysql.wire.packets import (
     CLIENT_CONNECT_WITH_DB,
     CLIENT_DEPRECATE_EOF,
     CLIENT_PLUGIN_AUTH,
@@ -37,7 +37,7 @@ from proxy.mysql.packets import (
     packet,
     parse_error,
 )
-from proxy.mysql.responses import packet_end
+from proxy.mysql.wire.responses import packet_end
 
 ROOT = Path(__file__).parent.parent
 CAPABILITIES = (

@@ -16,8 +16,8 @@ from benchmarks.bench import SCRATCH, Bench
 from benchmarks.result import Figure, Result, Sheet
 from examples.lobsters.load import Connection
 from proxy.app import running
-from proxy.config import load_config
-from proxy.grpc_rows import FORMAT
+from proxy.grpc.rows import FORMAT
+from proxy.settings.config import load_config
 from upwell.client import Cache
 
 LOOKUP = "SELECT id, title, body FROM items WHERE id = ?"

@@ -19,8 +19,8 @@ from benchmarks.points import QUERY, ROWS, load_points
 from benchmarks.result import Result, Sheet
 from integration.proxy_thread import Beside, proxy_in_thread
 from integration.raw_client import RawClient, bound, bound_before
-from proxy.mysql.packets import packet
-from proxy.mysql.relay import Relay
+from proxy.mysql.session.relay import Relay
+from proxy.mysql.wire.packets import packet
 
 PACKETS = 5000
 ROUNDS = 15  # the least of them counts: whatever else runs here only adds

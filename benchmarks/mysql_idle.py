@@ -22,7 +22,7 @@ from benchmarks.sysbench import Load
 from examples.lobsters.cpu import process_seconds, rss
 from examples.lobsters.proxy_process import ProxyProcess
 from integration.private_mysql import find_mysql
-from proxy.machine import OTHER_FILES
+from proxy.settings.machine import OTHER_FILES
 
 IDLE, ACTIVE, FLOOD = 10_000, 500, 2_000
 MYSQL_BYTES = 700_000  # that a connection takes at most in MySQL and here, for a guess at what fits

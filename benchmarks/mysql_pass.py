@@ -21,7 +21,7 @@ from benchmarks.result import Figure, Result, Sheet
 from benchmarks.sysbench import Load
 from examples.lobsters.cpu import peak_rss, process_seconds, rss
 from examples.lobsters.load import Connection
-from proxy.mysql.packets import COM_QUERY, packet
+from proxy.mysql.wire.packets import COM_QUERY, packet
 
 DIRECT, BARE, UPWELL = "direct", "forwarder", "Upwell"
 LARGE = 200 << 20  # bytes of the large answer

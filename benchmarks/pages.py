@@ -32,11 +32,11 @@ from examples.lobsters.direct import Direct
 from examples.lobsters.load import DATABASE
 from examples.lobsters.pages import Page, PageStream, Read, Rows, run_page
 from examples.lobsters.queries import CATALOGUE, Parameters, of_variant
-from proxy.api import Served, WireFormat
 from proxy.app import running
-from proxy.caches import OpenCache
-from proxy.config import load_config
-from proxy.router import Router
+from proxy.port.api import Served, WireFormat
+from proxy.read.open_cache import OpenCache
+from proxy.settings.config import load_config
+from proxy.system.system import Router
 from sqltypes.expression import Row
 
 WORKERS = 8

@@ -13,8 +13,8 @@ from time import perf_counter, thread_time
 from benchmarks.bench import Bench
 from benchmarks.result import Result, Sheet
 from planner.text.scan import scan
-from proxy.planning import WORDS_IN_PLACE, PlanningProcess, is_small
-from proxy.planning_worker import Job, planned, told
+from proxy.planning.process import WORDS_IN_PLACE, PlanningProcess, is_small
+from proxy.planning.worker import Job, planned, told
 from sqltypes.errors import UnsupportedQuery
 from sqltypes.schema import BIGINT, Column, SchemaSnapshot, Table
 

@@ -36,11 +36,11 @@ from gtid_tracker.bracket import Bracket
 from gtid_tracker.gtid import GtidSet
 from integration.raw_client import RawClient
 from proxy.app import App, running
-from proxy.bulk_fill import KEYS, sliced
-from proxy.bulk_progress import FillBy, FillProgress
-from proxy.config import load_config
-from proxy.mysql.packets import packet
-from proxy.spark import SparkProcess
+from proxy.fills.one_fill import KEYS, sliced
+from proxy.fills.spark_process import SparkProcess
+from proxy.mysql.wire.packets import packet
+from proxy.port.fill_progress import FillBy, FillProgress
+from proxy.settings.config import load_config
 from sqltypes.expression import Row
 
 ROWS, OF_A_KEY = 1_000_000, 20

@@ -20,9 +20,9 @@ from benchmarks.miss import LOOKUP, percentiles
 from benchmarks.result import Figure, Result, Sheet
 from examples.lobsters.load import Connection
 from proxy.app import App, running
-from proxy.caches import OpenCache
-from proxy.config import load_config
-from proxy.grpc_rows import FORMAT
+from proxy.grpc.rows import FORMAT
+from proxy.read.open_cache import OpenCache
+from proxy.settings.config import load_config
 
 ROWS, WARM, MISSES, CHANGED = 12_000, 200, 2_000, 400
 EVERY_ANSWER = "100000"  # so many checks are more than there are answers

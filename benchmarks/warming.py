@@ -15,7 +15,7 @@ from benchmarks.bench import SCRATCH
 from examples.lobsters.proxy_process import ProxyProcess
 from integration.mysql_server import Server
 from integration.raw_client import RawClient, bound
-from proxy.mysql.packets import packet
+from proxy.mysql.wire.packets import packet
 from upwell.client import Client
 
 CLIENTS = 8

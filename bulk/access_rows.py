@@ -1,4 +1,4 @@
-"""The rows of the access log: what each column says, and of which version the columns are. `proxy/access_log.py` makes
+"""The rows of the access log: what each column says, and of which version the columns are. `proxy/access/log.py` makes
 them, `bulk/access_file.py` writes them as Parquet, `upwell rank` reads them."""
 
 from __future__ import annotations

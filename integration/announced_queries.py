@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from integration.raw_client import RawClient
 from planner.text.scan import words
 from planner.tree.reasons import DETERMINISTIC
-from proxy.mysql.packets import ERR
+from proxy.mysql.wire.packets import ERR
 
 # Columns by name: type, and a value that is none of the type's borders.
 COLUMNS = {

@@ -43,7 +43,7 @@ from integration.oracle.trees import (
 )
 from integration.private_mysql import NoMySQL, find_mysql
 from integration.raw_client import Prepared, RawClient
-from proxy.mysql.packets import (
+from proxy.mysql.wire.packets import (
     CLIENT_DEPRECATE_EOF,
     CLIENT_QUERY_ATTRIBUTES,
     COM_CHANGE_USER,

@@ -29,7 +29,7 @@ from planner.api import plan_query
 from planner.session.needs import LOCAL, PACKET, STEADY
 from planner.session.session_needs import session_needs
 from planner.session.virtual_columns import told_by_rows
-from proxy.mysql.session_variables import (
+from proxy.mysql.state.session_variables import (
     ASK,
     ASKED,
     IDENTITY,

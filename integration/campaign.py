@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 import structlog
 
-import proxy.planning
+import proxy.planning.process
 from integration.mysql_server import Server
 from integration.private_mysql import NoMySQL, find_mysql
 from tests.simulation.mutant import always
@@ -53,7 +53,7 @@ def in_memory() -> Iterator[None]:
 def planned_in_place() -> Iterator[None]:
     """All texts are planned in this process: the helper would cost the most time of a round."""
     patch = pytest.MonkeyPatch()
-    patch.setattr(proxy.planning, "is_small", always)
+    patch.setattr(proxy.planning.process, "is_small", always)
     try:
         yield
     finally:

@@ -15,7 +15,7 @@ from typing import Any, cast
 import zstandard
 
 from integration.raw_client import Ended, RawClient
-from proxy.mysql.packets import CLIENT_COMPRESS, CLIENT_ZSTD_COMPRESSION_ALGORITHM
+from proxy.mysql.wire.packets import CLIENT_COMPRESS, CLIENT_ZSTD_COMPRESSION_ALGORITHM
 
 SMALLEST = 50  # bytes that MySQL's library compresses
 FRAME = 16 * 1024

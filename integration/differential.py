@@ -20,9 +20,9 @@ from integration.grpc_app import Proxy
 from integration.mysql_server import Server
 from integration.random_queries import SHAPES, RandomQuery, random_query, views
 from integration.random_tables import RandomTable, first_rows, one_transaction, random_tables
-from proxy.caches import OpenCache
-from proxy.grpc_rows import FORMAT, column_messages, encoder_for
-from proxy.long_sql import substituted
+from proxy.grpc.rows import FORMAT, column_messages, encoder_for
+from proxy.read.literals import substituted
+from proxy.read.open_cache import OpenCache
 from sqltypes.collation import key_function, supported
 from sqltypes.errors import BadParameters, SourceError, UpwellError
 from sqltypes.schema import ResultColumn

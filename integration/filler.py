@@ -18,7 +18,7 @@ from integration.debian_java import provide
 from integration.grpc_app import Proxy
 from integration.mysql_server import CannotStart, Server
 from integration.proxy_thread import Beside, proxy_in_thread
-from proxy.bulk import Bulk
+from proxy.fills.fills import Bulk
 
 SHARERS = frozenset({"test_audit.py", "test_bulk_clusters.py", "test_bulk_fills.py"})
 

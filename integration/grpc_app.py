@@ -14,9 +14,9 @@ import uvloop
 
 from integration.mysql_server import Server
 from proxy.app import App, running
-from proxy.auto_cache import AutoCache
-from proxy.config import load_config
-from proxy.quantities import parse_size
+from proxy.auto.decisions import AutoCache
+from proxy.settings.config import load_config
+from proxy.settings.quantities import parse_size
 from tests.support.waiting import until
 from upwell.aio import Client
 from vstream.binlog.source import BinlogSource

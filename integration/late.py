@@ -12,8 +12,8 @@ import os
 
 from dataflow.messages import UpqueryAnswer, UpqueryFailed, UpqueryRequest
 from external_upquery.executor import Deliver, Executor
-from proxy import auditor
-from proxy.mysql import cached_reads
+from proxy.checking import auditor
+from proxy.mysql.session import cached_reads
 from vstream.binlog.dump import DumpReader
 
 FILLS = float(os.environ.get("LATE_FILLS", "0.05"))

@@ -18,8 +18,8 @@ import uvloop
 from integration.grpc_app import Proxy, proxy_beside
 from integration.mysql_server import Server
 from integration.raw_client import RawClient
-from proxy.mysql.listener import MysqlListener
-from proxy.mysql.shared import Shared
+from proxy.mysql.session.listener import MysqlListener
+from proxy.mysql.session.shared import Shared
 from tests.support.waiting import until
 
 T = TypeVar("T")

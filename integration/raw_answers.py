@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any, BinaryIO
 
 from integration.mysql_server import Server
-from proxy.mysql.packets import (
+from proxy.mysql.wire.packets import (
     CLIENT_DEPRECATE_EOF,
     COM_QUERY,
     COM_STMT_CLOSE,

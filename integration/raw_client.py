@@ -17,8 +17,8 @@ from typing import Self
 
 from pymysql._auth import scramble_caching_sha2
 
-from proxy.mysql.login_packets import Greeting, HandshakeResponse, encode_handshake_response, parse_greeting
-from proxy.mysql.packets import (
+from proxy.mysql.login.login_packets import Greeting, HandshakeResponse, encode_handshake_response, parse_greeting
+from proxy.mysql.wire.packets import (
     CLIENT_CONNECT_WITH_DB,
     CLIENT_DEPRECATE_EOF,
     CLIENT_LOCAL_FILES,
@@ -59,7 +59,7 @@ from proxy.mysql.packets import (
     parse_ok,
     read_lenenc_int,
 )
-from proxy.mysql.tracker_entries import CHARACTERISTICS, GTIDS, TRANSACTION, VARIABLE, entries
+from proxy.mysql.wire.tracker_entries import CHARACTERISTICS, GTIDS, TRANSACTION, VARIABLE, entries
 
 ALWAYS = (
     0b101  # LONG_PASSWORD, LONG_FLAG

@@ -7,7 +7,7 @@ from itertools import product
 
 from integration.proxy_thread import Beside
 from integration.raw_client import RawClient
-from proxy.mysql.packets import (
+from proxy.mysql.wire.packets import (
     CLIENT_DEPRECATE_EOF,
     CLIENT_MULTI_STATEMENTS,
     CLIENT_QUERY_ATTRIBUTES,

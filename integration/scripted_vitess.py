@@ -15,7 +15,7 @@ import pymysql
 
 from integration.mysql_server import Server
 from proxy.app import App, running
-from proxy.config import load_config
+from proxy.settings.config import load_config
 from tests.support.scripted_vtgate import ScriptedVtgate
 from tests.support.vitess_events import KEYSPACE, LEFT, RIGHT
 from tests.support.vtgate_shards import Keyspace, hold_rows

@@ -14,7 +14,7 @@ from typing import ParamSpec
 
 from integration.proxy_thread import Beside
 from integration.raw_client import RawClient
-from proxy.mysql.shared import Member
+from proxy.mysql.session.shared import Member
 
 Given = ParamSpec("Given")
 LIMIT = 60.0  # seconds

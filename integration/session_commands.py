@@ -28,8 +28,8 @@ from dataclasses import dataclass
 
 from integration.raw_client import Ended, Prepared, RawClient
 from integration.test_hits_same_bytes import given
-from proxy.mysql.login_packets import ChangeUser, encode_change_user
-from proxy.mysql.packets import (
+from proxy.mysql.login.login_packets import ChangeUser, encode_change_user
+from proxy.mysql.wire.packets import (
     CLIENT_SESSION_TRACK,
     COM_FIELD_LIST,
     COM_INIT_DB,

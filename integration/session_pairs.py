@@ -40,7 +40,7 @@ from integration.session_steps import (
     XA,
 )
 from integration.test_hits_same_bytes import given
-from proxy.mysql.packets import STATUS_IN_TRANS, packet
+from proxy.mysql.wire.packets import STATUS_IN_TRANS, packet
 
 WAITS = "SET innodb_lock_wait_timeout = 1"  # seconds
 LOCKING = ("LOCK TABLES", "FLUSH TABLES")

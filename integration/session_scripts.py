@@ -45,7 +45,7 @@ from integration.session_steps import (
     WRITES,
     XA,
 )
-from proxy.mysql.packets import (
+from proxy.mysql.wire.packets import (
     CLIENT_DEPRECATE_EOF,
     CLIENT_MULTI_STATEMENTS,
     CLIENT_QUERY_ATTRIBUTES,

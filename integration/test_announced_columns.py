@@ -17,8 +17,8 @@ from integration.proxy_thread import Beside, proxy_in_thread
 from integration.raw_client import RawClient, bound
 from integration.served import last_served
 from integration.test_hits_same_bytes import comparable, without
-from proxy.mysql.announced import SEVERAL
-from proxy.mysql.packets import CLIENT_DEPRECATE_EOF
+from proxy.mysql.reads.announced import SEVERAL
+from proxy.mysql.wire.packets import CLIENT_DEPRECATE_EOF
 
 LONGLONG = 0x08
 ITEMS = 12  # in one query

@@ -21,8 +21,8 @@ from integration.served import last_served, read_until_hit
 from integration.test_answers_in_modes import cached, differs, rows, values
 from integration.test_settings_that_change_answers import KINDS, both, do, shown
 from planner.text.scan import scan
-from proxy.long_sql import substituted
-from proxy.mysql.ansi_quotes import with_backticks
+from proxy.mysql.state.ansi_quotes import with_backticks
+from proxy.read.literals import substituted
 
 DATABASE = "ansi_quotes"
 DRUPAL = "SET SESSION sql_mode = 'ANSI,TRADITIONAL'"

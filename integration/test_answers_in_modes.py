@@ -23,7 +23,7 @@ from integration.served import last_served, read_until_hit
 from integration.test_settings_that_change_answers import KINDS, both, do, shown
 from planner.text.hints import SETTABLE, hint_of, with_hint
 from planner.text.scan import scan
-from proxy.long_sql import substituted
+from proxy.read.literals import substituted
 
 DATABASE = "answers_in_modes"
 Answer = Callable[[RawClient, str], object]

@@ -14,7 +14,7 @@ from integration.oracle.asker import Asker
 from integration.raw_client import RawClient
 from integration.session_commands import results
 from integration.test_found_rows import READ, initial_rows
-from proxy.mysql.packets import COM_FIELD_LIST, COM_INIT_DB, COM_SET_OPTION, COM_STMT_RESET, packet
+from proxy.mysql.wire.packets import COM_FIELD_LIST, COM_INIT_DB, COM_SET_OPTION, COM_STMT_RESET, packet
 
 ASKED = ("SHOW WARNINGS", "SHOW COUNT(*) ERRORS", "SELECT @@warning_count", "SELECT FOUND_ROWS()", "SELECT ROW_COUNT()")
 NOT_TOLD = {("one that is prepared with a warning", "SELECT ROW_COUNT()")}  # docs/mysql_protocol.md

@@ -15,7 +15,7 @@ from integration.proxy_thread import Beside, beside_database
 from integration.raw_client import RawClient
 from integration.same_bytes import kinds_of_client, same
 from integration.served import read_until_hit
-from proxy.mysql.packets import COM_PING, packet
+from proxy.mysql.wire.packets import COM_PING, packet
 
 READ = "SELECT id, n FROM item WHERE id = 1"
 BEFORE = ("SELECT id FROM item", "INSERT INTO written VALUES (1), (2)", "SELECT 1/0", READ, "BEGIN", "SELECT no_such")

@@ -13,8 +13,8 @@ from integration.filler import in_database, needs_spark, run_in
 from integration.grpc_app import Proxy
 from integration.proxy_thread import Beside
 from integration.test_bulk_fills import NUMBERS, SHAPES, answer, fill, rows, truth
-from proxy.bulk_progress import AuditProgress, FillBy
-from proxy.grpc_rows import FORMAT
+from proxy.grpc.rows import FORMAT
+from proxy.port.fill_progress import AuditProgress, FillBy
 
 BY = pytest.mark.parametrize("by", [FillBy.DIRECT, FillBy.SPARK], ids=["direct", "spark"])
 EVICTED = "SELECT id FROM item WHERE grp = ? ORDER BY RIGHT(name, 1), id"
@@ -162,7 +162,7 @@ def test_it_is_told_that_it_has_ended_however_late_one_asks(
     filler: Beside, proxy: Proxy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The audit ends while the caller is busy with what it was told last."""
-    monkeypatch.setattr("proxy.bulk.TOLD_EVERY", 0.0)
+    monkeypatch.setattr("proxy.fills.fills.TOLD_EVERY", 0.0)
 
     async def scenario() -> None:
         await proxy.write(*NUMBERS, rows(1000))

@@ -13,7 +13,7 @@ from integration.proxy_thread import Beside, proxy_in_thread
 from integration.raw_client import RawClient
 from integration.served import read_until_hit
 from integration.session_commands import answer, payload
-from proxy.mysql.packets import packet
+from proxy.mysql.wire.packets import packet
 
 READ = "SELECT id, n FROM item WHERE id = 1"
 OTHER = "SELECT id, n FROM item WHERE id = 2"

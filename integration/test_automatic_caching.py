@@ -13,10 +13,10 @@ import pytest
 from external_upquery.mysql.schema_source import Name, SchemaSource
 from integration.grpc_app import Proxy, held_back, proxy_beside, run
 from integration.mysql_server import Server
-from proxy.api import Origin
-from proxy.auto_cache import AutoCache
-from proxy.mysql.commands import Done, ResultTable, recognise
-from proxy.mysql.run_command import run as run_command
+from proxy.auto.decisions import AutoCache
+from proxy.mysql.session.run_command import run as run_command
+from proxy.mysql.text.own_sql_syntax import Done, ResultTable, recognise
+from proxy.port.api import Origin
 from sqltypes.schema import SchemaSnapshot
 from tests.support.waiting import until
 

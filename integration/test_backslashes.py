@@ -15,8 +15,8 @@ from integration.raw_client import RawClient
 from integration.served import last_served, read_until_hit
 from integration.test_answers_in_modes import cached, differs
 from integration.test_settings_that_change_answers import KINDS, both, do, shown
-from proxy.mysql.ansi_quotes import with_backticks
-from proxy.mysql.packets import STATUS_NO_BACKSLASH_ESCAPES
+from proxy.mysql.state.ansi_quotes import with_backticks
+from proxy.mysql.wire.packets import STATUS_NO_BACKSLASH_ESCAPES
 
 DATABASE = "backslashes"
 TABLES = (

@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
-import proxy.caches
+import proxy.read.open_cache
 from integration.grpc_app import Proxy, proxy_beside
 from integration.mysql_server import Server
-from proxy.api import ParameterValue
-from proxy.caches import OpenCache
-from proxy.grpc_rows import FORMAT
+from proxy.grpc.rows import FORMAT
+from proxy.port.api import ParameterValue
+from proxy.read.open_cache import OpenCache
 from sqltypes.errors import BadParameters, UnknownCache
 from tests.support.waiting import until
 from upwell.errors import BadParameters as BadClientParameters
@@ -56,8 +56,8 @@ class Between:
 def between(monkeypatch: pytest.MonkeyPatch) -> Between:
     """Of slices of two keys."""
     made = Between()
-    monkeypatch.setattr(proxy.caches, "KEYS_AT_ONCE", 2)
-    monkeypatch.setattr(proxy.caches, "sleep", made.sleep)
+    monkeypatch.setattr(proxy.read.open_cache, "KEYS_AT_ONCE", 2)
+    monkeypatch.setattr(proxy.read.open_cache, "sleep", made.sleep)
     return made
 
 

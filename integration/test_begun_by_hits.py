@@ -13,7 +13,7 @@ from integration.proxy_thread import Beside, proxy_in_thread
 from integration.raw_client import RawClient
 from integration.same_bytes import same
 from integration.served import last_served, read_until_hit
-from proxy.mysql.packets import CLIENT_DEPRECATE_EOF
+from proxy.mysql.wire.packets import CLIENT_DEPRECATE_EOF
 
 DATABASE = "begun_by_hits"
 READ = "SELECT id, n FROM item WHERE id = 1"

@@ -14,7 +14,7 @@ from integration.same_bytes import same
 from integration.served import last_served, read_until_hit
 from integration.test_begun_by_hits import BEHIND_HITS, KINDS, LEVELS, READ, go_on
 from integration.test_begun_by_hits import beside as begun_by_hits
-from proxy.mysql.packets import COM_FIELD_LIST, COM_INIT_DB, COM_STMT_RESET, ERR
+from proxy.mysql.wire.packets import COM_FIELD_LIST, COM_INIT_DB, COM_STMT_RESET, ERR
 
 BEGINS = ("BEGIN", "begin work;", "START TRANSACTION", "/* pool */ START TRANSACTION READ ONLY")
 beside = begun_by_hits

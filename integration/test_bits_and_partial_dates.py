@@ -16,7 +16,7 @@ from integration.unconverted import unconverted_cursor
 from integration.upqueries import run as with_executor
 from planner.api import plan_evict, plan_query, with_result_columns
 from planner.tree.plan import Mode
-from proxy.planning import disagreement
+from proxy.planning.process import disagreement
 from sqltypes.errors import EvaluationError, UnsupportedQuery
 from sqltypes.expression import ColumnRef, Row, Value
 from sqltypes.interpreter import evaluate

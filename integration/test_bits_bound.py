@@ -19,7 +19,7 @@ from integration.proxy_thread import Beside, proxy_in_thread
 from integration.raw_client import RawClient, bound
 from integration.served import last_served
 from integration.test_hits_same_bytes import comparable, without
-from proxy.mysql.packets import CLIENT_DEPRECATE_EOF, lenenc
+from proxy.mysql.wire.packets import CLIENT_DEPRECATE_EOF, lenenc
 
 LONGLONG, DOUBLE, STRING, BLOB = 0x08, 0x05, 0xFD, 0xFC
 WARNINGS = 9  # their place in the packet behind the rows

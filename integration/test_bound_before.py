@@ -24,7 +24,7 @@ from integration.oracle.trees import (
     payload,
     string,
 )
-from proxy.mysql.packets import packet
+from proxy.mysql.wire.packets import packet
 
 BEFORE = (integer(1), double(1.0), decimal("1.0"), string("1"), moment("2024-02-29", DATE), clock("12:34:56"))
 NAMES = ("ti", "it", "bi", "bu", "dc", "dl", "b1", "b9", "yr", "va", "en", "bv", "da", "d0", "c0")

@@ -25,8 +25,8 @@ from integration.mysql_server import Server
 from integration.proxy_thread import Beside
 from integration.spark_cluster import START, Running, connect_server, standalone
 from integration.test_bulk_fills import NUMBERS, answer, fill, rows, truth
-from proxy.bulk_progress import FillBy, FillProgress
-from proxy.spark import SparkProcess
+from proxy.fills.spark_process import SparkProcess
+from proxy.port.fill_progress import FillBy, FillProgress
 from sqltypes.errors import SparkUnavailable
 from tests.support.waiting import until
 

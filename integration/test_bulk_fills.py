@@ -17,13 +17,13 @@ from integration.filler import bulk_of, in_database, needs_spark, run_in
 from integration.grpc_app import Proxy, proxy_beside, run
 from integration.mysql_server import Server
 from integration.proxy_thread import Beside
-from proxy.api import ParameterValue
-from proxy.bulk_fill import bound
-from proxy.bulk_progress import AuditProgress, FillBy, FillProgress
-from proxy.grpc_rows import FORMAT
-from proxy.keys import KeyBinder
-from proxy.metrics import Metrics
-from proxy.mysql.run_command import status_lines
+from proxy.cache.key_binder import KeyBinder
+from proxy.fills.one_fill import bound
+from proxy.grpc.rows import FORMAT
+from proxy.http.metrics import Metrics
+from proxy.mysql.session.run_command import status_lines
+from proxy.port.api import ParameterValue
+from proxy.port.fill_progress import AuditProgress, FillBy, FillProgress
 from sqltypes.errors import BadParameters, CannotFill, SourceError, SparkUnavailable, UnknownCache
 from sqltypes.expression import Key
 from tests.support.type_cases import SQL_MODE, TYPE_CASES
@@ -258,7 +258,7 @@ def test_keys_that_were_bound_by_another_plan_are_bound_anew(
         assert not (await audit_of(proxy, "c")).different
 
     if named:
-        monkeypatch.setattr("proxy.bulk.bound", bound_late)
+        monkeypatch.setattr("proxy.fills.fills.bound", bound_late)
     run_in(filler, scenario)
 
 
@@ -394,7 +394,7 @@ def assert_it_stands_back(pid: int) -> None:
 def test_spark_is_killed_in_the_middle(filler: Beside, proxy: Proxy, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where it was the proxy's choice, the fill goes on without it. Where Spark was asked for, the fill ends with what
     has happened; a new one begins by then. The last test of those that share a Spark."""
-    monkeypatch.setattr("proxy.bulk_askers.OF_A_TASK", 1)  # fifty jobs
+    monkeypatch.setattr("proxy.fills.askers.OF_A_TASK", 1)  # fifty jobs
 
     async def killed_in_the_middle(name: str, by: FillBy) -> FillProgress:
         spark = bulk_of(proxy).spark

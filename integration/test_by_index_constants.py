@@ -16,7 +16,7 @@ from integration.index_sweep import TYPES, WHOLE, answers, ddl, fill, held, list
 from integration.mysql_server import Server
 from integration.test_surprising_parameters import FINER, MORE
 from planner.api import plan_evict
-from proxy.keys import held_value
+from proxy.cache.key_binder import held_value
 from sqltypes.errors import BadParameters, UnsupportedQuery
 from sqltypes.values import sql_literal
 from tests.support.schema_text import snapshot_of

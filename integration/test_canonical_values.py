@@ -14,7 +14,7 @@ from typing import Any
 from integration.differential import truth
 from integration.grpc_app import Proxy, proxy_beside, run
 from integration.mysql_server import Server
-from proxy.grpc_rows import FORMAT
+from proxy.grpc.rows import FORMAT
 from tests.support.type_cases import SQL_MODE, TYPE_CASES
 from upwell.errors import SourceError
 

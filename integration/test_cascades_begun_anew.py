@@ -9,7 +9,7 @@ from integration.mysql_server import Server
 from integration.oracle.answers import parse
 from integration.oracle.asker import Asker
 from integration.raw_client import RawClient
-from proxy.mysql.packets import (
+from proxy.mysql.wire.packets import (
     CLIENT_DEPRECATE_EOF,
     CLIENT_MULTI_STATEMENTS,
 )

@@ -15,7 +15,7 @@ from integration.proxy_thread import Beside, proxy_in_thread
 from integration.raw_client import RawClient, bound
 from integration.served import last_served, read_until_hit
 from integration.test_hits_same_bytes import KINDS, comparable
-from proxy.mysql.packets import COM_CHANGE_USER, lenenc, packet
+from proxy.mysql.wire.packets import COM_CHANGE_USER, lenenc, packet
 
 TABLE = (
     "CREATE TABLE a (id INT PRIMARY KEY, s VARCHAR(20), KEY (s)) CHARACTER SET utf8mb4",

@@ -9,20 +9,20 @@ from pathlib import Path
 import pytest
 import structlog
 
-import proxy.lookups
+import proxy.read.lookups
 from integration.grpc_app import Proxy, proxy_beside, run
 from integration.mysql_server import Server
 from integration.numbered_writers import NumberedWriter, numbered_writers
 from integration.test_concurrent_reads import CACHES, LISTS, MOVED
-from proxy.caches import OpenCache
-from proxy.grpc_rows import FORMAT
+from proxy.grpc.rows import FORMAT
+from proxy.read.open_cache import OpenCache
 
 WRITERS, TRANSACTIONS = 3, 1000
 
 
 @pytest.fixture(autouse=True)
 def every_fourth_hit_is_offered(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(proxy.lookups, "SAMPLE", 4)
+    monkeypatch.setattr(proxy.read.lookups, "SAMPLE", 4)
 
 
 async def read(rng: random.Random, proxy: Proxy, opened: dict[str, OpenCache], writer: NumberedWriter) -> None:

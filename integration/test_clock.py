@@ -23,9 +23,9 @@ from integration.served import last_served, read_until_hit
 from planner.text.clock import finds
 from planner.text.clock_literals import read
 from planner.text.scan import scan
-from proxy.api import Served
-from proxy.grpc_rows import FORMAT
-from proxy.mysql.packets import COM_RESET_CONNECTION
+from proxy.grpc.rows import FORMAT
+from proxy.mysql.wire.packets import COM_RESET_CONNECTION
+from proxy.port.api import Served
 from sqltypes.parameters import Moment
 
 DATABASE = "by_the_clock"

@@ -19,7 +19,7 @@ from integration.mysql_server import Server
 from integration.proxy_thread import Beside, beside_database, proxy_in_thread
 from integration.raw_client import RawClient, bound, payloads_of
 from integration.served import last_served, read_until_hit
-from proxy.mysql.packets import lenenc
+from proxy.mysql.wire.packets import lenenc
 
 LONGLONG, VAR_STRING = 0x08, 0xFD
 CLIENTS, LISTED, KEYS = 8, 10, 2000

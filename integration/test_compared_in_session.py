@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 import uvloop
 
-import proxy.planning_worker
+import proxy.planning.worker
 from external_upquery.address import parse_upstream
 from external_upquery.mysql.other_session import OtherSession, Question, Settings, Told
 from integration.mysql_server import Server
@@ -78,7 +78,7 @@ def forget(monkeypatch: pytest.MonkeyPatch) -> Callable[[frozenset[str]], None]:
         def needs(plan: QueryPlan, snapshot: SchemaSnapshot) -> frozenset[str]:
             return session_needs(plan, snapshot) - names
 
-        monkeypatch.setattr(proxy.planning_worker, "session_needs", needs)
+        monkeypatch.setattr(proxy.planning.worker, "session_needs", needs)
 
     return forgotten
 

@@ -22,7 +22,7 @@ from integration.raw_client import Ended, RawClient, bound
 from integration.same_bytes import Script, differences, kinds_of_client
 from integration.served import last_served, read_until_hit
 from integration.short_steps import each_step_is_short
-from proxy.mysql.packets import (
+from proxy.mysql.wire.packets import (
     CLIENT_COMPRESS,
     CLIENT_DEPRECATE_EOF,
     CLIENT_MULTI_STATEMENTS,
@@ -32,7 +32,7 @@ from proxy.mysql.packets import (
     LARGEST,
     packet,
 )
-from proxy.mysql.wires import SOCKET_HIGH
+from proxy.mysql.wire.sockets import SOCKET_HIGH
 from tests.support.step_times import StepTimes
 
 ALGORITHMS = {

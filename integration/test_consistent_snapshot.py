@@ -14,7 +14,7 @@ from integration.proxy_thread import Beside, proxy_in_thread
 from integration.raw_client import bound
 from integration.served import last_served, read_until_hit
 from integration.test_settings_that_change_answers import KINDS, both, do, shown
-from proxy.mysql.reads import OPEN
+from proxy.mysql.reads.gate import OPEN
 
 TABLES = ("CREATE TABLE item (id INT PRIMARY KEY, n INT)", "INSERT INTO item VALUES (1, 10), (2, 20)")
 BY_ID = "SELECT n FROM item WHERE id = ?"

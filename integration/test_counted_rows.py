@@ -22,7 +22,7 @@ from integration.served import Reads, last_served
 from integration.session_commands import results
 from integration.session_pairs import RESULTS
 from integration.test_hits_same_bytes import KINDS, comparable, given
-from proxy.mysql.packets import OK
+from proxy.mysql.wire.packets import OK
 
 TABLES = (
     "CREATE TABLE t (id INT PRIMARY KEY, g INT, s VARCHAR(20), KEY (g))",

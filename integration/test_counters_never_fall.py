@@ -12,8 +12,8 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from integration.grpc_app import Proxy, proxy_beside, run
 from integration.mysql_server import Server
-from proxy.auto_cache import AutoCache
-from proxy.metrics import Metrics
+from proxy.auto.decisions import AutoCache
+from proxy.http.metrics import Metrics
 from upwell.errors import UpwellError
 
 TABLES = (

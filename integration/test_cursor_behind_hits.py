@@ -16,7 +16,7 @@ from integration.proxy_thread import Beside, beside_database
 from integration.raw_client import Prepared, RawClient, bound
 from integration.served import last_served, read_until_hit
 from integration.test_hits_same_bytes import KINDS, comparable
-from proxy.mysql.packets import CLIENT_QUERY_ATTRIBUTES, ERR, lenenc
+from proxy.mysql.wire.packets import CLIENT_QUERY_ATTRIBUTES, ERR, lenenc
 
 BY_N = "SELECT id FROM item WHERE n = ? ORDER BY id"
 ALL = "SELECT id FROM item ORDER BY id"

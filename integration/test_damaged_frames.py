@@ -14,7 +14,7 @@ from integration.compressed_client import CompressedClient
 from integration.mysql_server import Server
 from integration.proxy_thread import Beside, beside_database
 from integration.test_compression import ALGORITHMS, Q, at_mysql, bytes_until_quiet, frame, inner_of, through
-from proxy.mysql.packets import COM_PING, LARGEST, packet
+from proxy.mysql.wire.packets import COM_PING, LARGEST, packet
 
 
 @pytest.fixture(scope="module")

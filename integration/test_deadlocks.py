@@ -13,8 +13,8 @@ from integration.oracle.asker import Asker
 from integration.raw_client import RawClient
 from integration.served import LIMIT, last_served, read_until_hit
 from integration.session_commands import results
-from proxy import described
-from proxy.mysql.packets import CLIENT_DEPRECATE_EOF, ERR, parse_error
+from proxy.mysql.wire.packets import CLIENT_DEPRECATE_EOF, ERR, parse_error
+from proxy.planning import announced
 
 READ = "SELECT id, g FROM t WHERE g = 1"
 TABLES = (
@@ -121,7 +121,7 @@ def test_what_a_transaction_asks_upwell_ends_while_ddl_waits_for_the_transaction
     asker: Asker, own: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Both ask MySQL how it reads a query of a table that the transaction has read, and is to be renamed."""
-    monkeypatch.setattr(described, "PATIENCE", 4.0)
+    monkeypatch.setattr(announced, "PATIENCE", 4.0)
     asker.begin(TABLES)
     with (
         asker.beside.client(database=asker.database) as session,

@@ -8,7 +8,7 @@ import pytest
 
 from integration.grpc_app import proxy_beside, run
 from integration.mysql_server import Server
-from proxy.grpc_rows import FORMAT
+from proxy.grpc.rows import FORMAT
 from sqltypes.errors import UnsupportedQuery
 
 QUERIES = {

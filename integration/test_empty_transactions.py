@@ -14,7 +14,7 @@ from integration.mysql_server import Server
 from integration.proxy_thread import Beside, proxy_in_thread
 from integration.raw_client import Ended, RawClient
 from integration.same_bytes import same
-from proxy.mysql.packets import CLIENT_DEPRECATE_EOF, COM_PING, COM_RESET_CONNECTION, ERR
+from proxy.mysql.wire.packets import CLIENT_DEPRECATE_EOF, COM_PING, COM_RESET_CONNECTION, ERR
 
 DATABASE = "empty_transactions"
 READ = "SELECT id, n FROM item WHERE id = {}"

@@ -13,9 +13,9 @@ import pytest
 
 from integration.grpc_app import Proxy, proxy_beside
 from integration.mysql_server import Server
-from proxy.grpc_answers import answer_bytes
-from proxy.grpc_rows import FORMAT
-from proxy.grpc_values import key_parameters
+from proxy.grpc.answers import answer_bytes
+from proxy.grpc.requests import key_parameters
+from proxy.grpc.rows import FORMAT
 from upwell import wire
 from upwell.aio import Cache
 from upwell.errors import UpwellError

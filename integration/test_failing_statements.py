@@ -11,7 +11,7 @@ from integration.mysql_server import Server
 from integration.proxy_thread import Beside, beside_database
 from integration.raw_client import RawClient
 from integration.served import last_served, read_until_hit
-from proxy.mysql.packets import ERR, packet
+from proxy.mysql.wire.packets import ERR, packet
 
 TABLES = ("CREATE TABLE item (id INT PRIMARY KEY, n INT)", "INSERT INTO item VALUES (1, 10)")
 READ = "SELECT n FROM item WHERE id = 1"

@@ -29,26 +29,26 @@ import dataflow.fills.state
 import dataflow.held.reader
 import external_upquery.executor
 import planner.matcher
-import proxy.caches
-import proxy.encoding
-import proxy.faults
-import proxy.keys
-import proxy.misses
-import proxy.mysql.announced
-import proxy.mysql.answered_here
-import proxy.mysql.cached_reads
-import proxy.mysql.grants
-import proxy.mysql.prepared
-import proxy.mysql.reads
-import proxy.mysql.routes
-import proxy.mysql.shared
-import proxy.mysql.texts
+import proxy.cache.answer_columns
+import proxy.cache.key_binder
+import proxy.mysql.reads.announced
+import proxy.mysql.reads.gate
+import proxy.mysql.reads.grants
+import proxy.mysql.reads.prepared_statement
+import proxy.mysql.reads.routes
+import proxy.mysql.session.answered_here
+import proxy.mysql.session.cached_reads
+import proxy.mysql.session.shared
+import proxy.mysql.text.text_matcher
+import proxy.port.faults
+import proxy.read.misses
+import proxy.read.open_cache
 from integration.mysql_server import Server
 from integration.proxy_thread import Beside, proxy_in_thread
 from integration.raw_client import RawClient, bound
 from integration.session_commands import results
 from integration.test_hits_same_bytes import comparable
-from proxy.mysql.session import Session
+from proxy.mysql.session.session import Session
 from sqltypes.errors import InvariantViolated
 from upwell.client import Client
 
@@ -66,34 +66,34 @@ TABLE = (
 
 # Classes or modules, and what of them is called on behalf of a read, a fill or a change.
 READS: tuple[tuple[Any, str], ...] = (
-    (proxy.mysql.texts.TextMatcher, "find"),
-    (proxy.mysql.shared.Shared, "attach"),
-    (proxy.mysql.shared.Shared, "target"),
-    (proxy.mysql.shared.Shared, "route"),
-    (proxy.mysql.prepared.PreparedStatement, "values"),
-    (proxy.mysql.routes.Target, "bind"),
-    (proxy.mysql.routes.Target, "learn"),
-    (proxy.mysql.routes.Target, "resolved_otherwise"),
-    (proxy.mysql.routes.Route, "opened"),
-    (proxy.mysql.routes.Route, "learn"),
-    (proxy.mysql.grants.Grants, "refusal"),
-    (proxy.mysql.grants.Grants, "note"),
-    (proxy.mysql.announced.AnnouncedTexts, "of"),
-    (proxy.mysql.announced.Announced, "learn"),
-    (proxy.mysql.announced.Announced, "head"),
-    (proxy.mysql.reads, "refusal"),
-    (proxy.mysql.cached_reads.CachedReads, "look"),
-    (proxy.mysql.cached_reads.CachedReads, "_filled"),
-    (proxy.mysql.cached_reads.CachedReads, "_ask_rights"),
-    (proxy.mysql.cached_reads.CachedReads, "_fill_beside"),
+    (proxy.mysql.text.text_matcher.TextMatcher, "find"),
+    (proxy.mysql.session.shared.Shared, "attach"),
+    (proxy.mysql.session.shared.Shared, "target"),
+    (proxy.mysql.session.shared.Shared, "route"),
+    (proxy.mysql.reads.prepared_statement.PreparedStatement, "values"),
+    (proxy.mysql.reads.routes.Target, "bind"),
+    (proxy.mysql.reads.routes.Target, "learn"),
+    (proxy.mysql.reads.routes.Target, "resolved_otherwise"),
+    (proxy.mysql.reads.routes.Route, "opened"),
+    (proxy.mysql.reads.routes.Route, "learn"),
+    (proxy.mysql.reads.grants.Grants, "refusal"),
+    (proxy.mysql.reads.grants.Grants, "note"),
+    (proxy.mysql.reads.announced.AnnouncedTexts, "of"),
+    (proxy.mysql.reads.announced.Announced, "learn"),
+    (proxy.mysql.reads.announced.Announced, "head"),
+    (proxy.mysql.reads.gate, "refusal"),
+    (proxy.mysql.session.cached_reads.CachedReads, "look"),
+    (proxy.mysql.session.cached_reads.CachedReads, "_filled"),
+    (proxy.mysql.session.cached_reads.CachedReads, "_ask_rights"),
+    (proxy.mysql.session.cached_reads.CachedReads, "_fill_beside"),
     (planner.matcher.QueryMatcher, "match"),
-    (proxy.caches.OpenCache, "bind"),
-    (proxy.caches.OpenCache, "held_body"),
-    (proxy.caches.OpenCache, "_renew"),
-    (proxy.misses.Misses, "_miss"),
-    (proxy.caches.OpenCache, "encode_as"),
-    (proxy.encoding.Encoding, "learn"),
-    (proxy.keys.KeyBinder, "bind"),
+    (proxy.read.open_cache.OpenCache, "bind"),
+    (proxy.read.open_cache.OpenCache, "held_body"),
+    (proxy.read.open_cache.OpenCache, "_renew"),
+    (proxy.read.misses.Misses, "_miss"),
+    (proxy.read.open_cache.OpenCache, "encode_as"),
+    (proxy.cache.answer_columns.Encoding, "learn"),
+    (proxy.cache.key_binder.KeyBinder, "bind"),
     (dataflow.held.reader.ReaderNode, "body"),
     (dataflow.held.reader.ReaderNode, "derive"),
     (dataflow.held.reader.ReaderNode, "finish_passed"),
@@ -250,7 +250,7 @@ RELAYS = {
     "Pump._on_fault",
     "Shared.note_fault",
 }  # between the edges and `Faults.note`
-OURS = Path(proxy.caches.__file__).parents[1]
+OURS = Path(proxy.read.open_cache.__file__).parents[1]
 TELLS = {"note_fault", "_on_fault"}
 
 
@@ -265,21 +265,21 @@ class Edge:
 
 
 Engine = dataflow.engine.Engine
-OpenCache = proxy.caches.OpenCache
+OpenCache = proxy.read.open_cache.OpenCache
 EDGES = (
-    Edge("OpenCache.encode_as", ((proxy.encoding.Encoding, "learn"),)),
+    Edge("OpenCache.encode_as", ((proxy.cache.answer_columns.Encoding, "learn"),)),
     Edge("OpenCache._peeked", ((OpenCache, "bind"),)),
     Edge("OpenCache.peek_since", ((dataflow.held.reader.ReaderNode, "since"),)),
     Edge("OpenCache.bound", ((OpenCache, "bind"),)),
     Edge("OpenCache._hit_many", ((OpenCache, "ready"),)),
     Edge("OpenCache._hit_slow", ((OpenCache, "held_body"),)),
-    Edge("Misses._fill", ((proxy.misses.Misses, "_miss"),)),
-    Edge("Misses._fill_fresh", ((proxy.misses.Misses, "_miss"),)),
-    Edge("CachedReads._attempt", ((proxy.mysql.cached_reads.CachedReads, "_filled"),)),
-    Edge("watching.<locals>.ended", ((proxy.mysql.announced.Announced, "learn"),)),
-    Edge("QuickPath.answer", ((proxy.mysql.texts.TextMatcher, "find"),)),
-    Edge("Session._left_to_mysql", ((proxy.mysql.texts.TextMatcher, "find"),)),
-    Edge("Executions.look", ((proxy.mysql.routes.Target, "bind"),), error=InvariantViolated),
+    Edge("Misses._fill", ((proxy.read.misses.Misses, "_miss"),)),
+    Edge("Misses._fill_fresh", ((proxy.read.misses.Misses, "_miss"),)),
+    Edge("CachedReads._attempt", ((proxy.mysql.session.cached_reads.CachedReads, "_filled"),)),
+    Edge("watching.<locals>.ended", ((proxy.mysql.reads.announced.Announced, "learn"),)),
+    Edge("QuickPath.answer", ((proxy.mysql.text.text_matcher.TextMatcher, "find"),)),
+    Edge("Session._left_to_mysql", ((proxy.mysql.text.text_matcher.TextMatcher, "find"),)),
+    Edge("Executions.look", ((proxy.mysql.reads.routes.Target, "bind"),), error=InvariantViolated),
     Edge("Router._matched", ((planner.matcher.QueryMatcher, "match"),)),
     Edge("Guard.flush", ((Engine, "flush"),)),
     Edge("Guard._not_asked", ((Engine, "_ask_for"),)),
@@ -302,10 +302,10 @@ OF_QUESTIONS = (
     Edge("OpenCache._found", ((dataflow.held.reader.ReaderNode, "found"),)),
     Edge(
         "AnsweredHere._watched.<locals>.watched.<locals>.ended",
-        ((proxy.mysql.answered_here, "reply_of"),),
+        ((proxy.mysql.session.answered_here, "reply_of"),),
         error=InvariantViolated,
     ),
-    Edge("AnsweredHere.prepared", ((proxy.mysql.answered_here.AnsweredHere, "_prepared_question"),)),
+    Edge("AnsweredHere.prepared", ((proxy.mysql.session.answered_here.AnsweredHere, "_prepared_question"),)),
 )
 OF_THE_FIRST_READ = {"OpenCache.encode_as", "OpenCache._peeked", "watching.<locals>.ended"}
 
@@ -367,7 +367,7 @@ def noticing(patch: pytest.MonkeyPatch, beside_them: Iterable[str] = ()) -> set[
     """The edges that notice a fault from now on."""
     noticed: set[str] = set()
     names = {edge.name for edge in EDGES}.union(beside_them)
-    note = proxy.faults.Faults.note
+    note = proxy.port.faults.Faults.note
 
     def noted(*given: Any, **facts: Any) -> Any:
         frame = inspect.currentframe()
@@ -380,7 +380,7 @@ def noticing(patch: pytest.MonkeyPatch, beside_them: Iterable[str] = ()) -> set[
             frame = frame.f_back
         return note(*given, **facts)
 
-    patch.setattr(proxy.faults.Faults, "note", noted)
+    patch.setattr(proxy.port.faults.Faults, "note", noted)
     return noticed
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from integration.oracle.asker import Asker
 from integration.raw_client import RawClient
-from proxy.mysql.packets import COM_INIT_DB, COM_PING, packet
+from proxy.mysql.wire.packets import COM_INIT_DB, COM_PING, packet
 
 READ = "SELECT id, g FROM t WHERE g = 1"
 BETWEEN = """

@@ -18,7 +18,7 @@ from integration.conftest import OwnMySQL
 from integration.grpc_app import Proxy, proxy_beside, run
 from integration.mysql_server import Server
 from integration.proxy_process import serving
-from proxy.router import BY_CLOCK, NO_CACHE
+from proxy.system.system import BY_CLOCK, NO_CACHE
 from upwell import errors
 from upwell.aio import Event
 from upwell.client import Client

@@ -34,18 +34,19 @@ from integration.hammer.writers import VersionWriter, Worker
 from integration.mysql_server import Server
 from integration.private_mysql import find_mysql
 from integration.proxy_thread import Beside, proxy_in_thread
-from proxy.accounts import Accounts
-from proxy.caches import OpenCache
-from proxy.mysql import bounds, cached_reads, reads
-from proxy.mysql.bounds import Bounds
-from proxy.mysql.cached_reads import CachedReads
-from proxy.mysql.grants import Grants
-from proxy.mysql.pass_through import PassThrough
-from proxy.mysql.quick_path import QuickPath
-from proxy.mysql.session_context import SessionContext
-from proxy.mysql.session_state import SessionState
-from proxy.mysql.shown import Shown
-from proxy.mysql.upstream import Upstream
+from proxy.mysql.reads import gate
+from proxy.mysql.reads.grants import Grants
+from proxy.mysql.reads.shown import Shown
+from proxy.mysql.session import cached_reads, own_transactions
+from proxy.mysql.session.cached_reads import CachedReads
+from proxy.mysql.session.own_transactions import Bounds
+from proxy.mysql.session.pass_through import PassThrough
+from proxy.mysql.session.quick_path import QuickPath
+from proxy.mysql.session.session_context import SessionContext
+from proxy.mysql.session.upstream import Upstream
+from proxy.mysql.state.session_state import SessionState
+from proxy.port.accounts import Accounts
+from proxy.read.open_cache import OpenCache
 from upwell.client import Client
 
 LONGEST = 400.0  # seconds within which a fault must have been found; alone on a machine it takes some
@@ -81,7 +82,7 @@ def ground() -> Iterator[tuple[Server, History]]:
 
 
 def own_writes_are_not_waited_for(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(reads, "lacks_own_writes", lambda state, around: False)
+    patch.setattr(gate, "lacks_own_writes", lambda state, around: False)
 
 
 def rights_are_asked_once(patch: pytest.MonkeyPatch) -> None:
@@ -172,7 +173,7 @@ def mysql_is_not_made_to_wait(patch: pytest.MonkeyPatch) -> None:
 
 def mysql_is_not_told_of_ends(patch: pytest.MonkeyPatch) -> None:
     """So its snapshot outlives the transaction."""
-    patch.setattr(bounds, "ends_here", lambda state: state.known and state.tells)
+    patch.setattr(own_transactions, "ends_here", lambda state: state.known and state.tells)
 
 
 def mixtures_are_not_counted(patch: pytest.MonkeyPatch) -> None:

@@ -11,9 +11,9 @@ from integration.grpc_app import proxy_beside, run
 from integration.mysql_server import Server
 from integration.proxy_thread import proxy_in_thread
 from integration.served import last_served
-from proxy.api import MadeBy, Origin
-from proxy.misses import WHOLE_FILL
-from proxy.mysql.rows import BINARY
+from proxy.mysql.wire.rows import BINARY
+from proxy.port.api import MadeBy, Origin
+from proxy.read.misses import WHOLE_FILL
 from tests.support.waiting import until
 
 TABLES = (

@@ -16,7 +16,7 @@ from integration.mysql_server import Server
 from integration.proxy_thread import Beside, proxy_in_thread
 from integration.raw_client import UTF8MB4, Prepared, RawClient, bound, joined, nulls
 from integration.served import last_served, read_until_hit
-from proxy.mysql.packets import (
+from proxy.mysql.wire.packets import (
     CLIENT_DEPRECATE_EOF,
     CLIENT_QUERY_ATTRIBUTES,
     CLIENT_SESSION_TRACK,

@@ -16,9 +16,9 @@ from integration.mysql_server import Server
 from integration.proxy_thread import Beside, proxy_in_thread
 from integration.raw_client import RawClient, bound, bound_before
 from integration.served import last_served, read_until_hit
-from proxy.mysql.packets import CLIENT_DEPRECATE_EOF, CLIENT_QUERY_ATTRIBUTES, ERR, lenenc, packet
-from proxy.mysql.quick_path import HOT
-from proxy.mysql.session import Session
+from proxy.mysql.session.quick_path import HOT
+from proxy.mysql.session.session import Session
+from proxy.mysql.wire.packets import CLIENT_DEPRECATE_EOF, CLIENT_QUERY_ATTRIBUTES, ERR, lenenc, packet
 
 DATABASE = "hot_hits"
 LARGE = (5 << 32) + 7  # its first half is another key

@@ -15,7 +15,7 @@ from integration.proxy_thread import Beside, beside_database
 from integration.raw_client import RawClient
 from integration.same_bytes import differences
 from integration.served import read_until_hit
-from proxy.mysql.packets import CLIENT_DEPRECATE_EOF, CLIENT_QUERY_ATTRIBUTES, ERR, OK, packet
+from proxy.mysql.wire.packets import CLIENT_DEPRECATE_EOF, CLIENT_QUERY_ATTRIBUTES, ERR, OK, packet
 from tests.support.waiting import until
 
 BY_ID = "SELECT id, n FROM item WHERE id = {}"

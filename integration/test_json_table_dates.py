@@ -13,7 +13,7 @@ from integration.mysql_server import Server
 from integration.proxy_thread import Beside, beside_database
 from integration.served import last_served
 from integration.test_hits_same_bytes import comparable
-from proxy.mysql.packets import ERR
+from proxy.mysql.wire.packets import ERR
 
 DOCUMENTS = (
     '[{"d": "2020-01-02", "c": "ab"}, {"d": "2020-1-2", "c": "ab  "}, {"d": "2020-01-01 23:30:00+05:00"}]',

@@ -17,8 +17,8 @@ from integration.proxy_thread import START, Beside, proxy_in_thread
 from integration.raw_client import RawClient, bound, bound_before
 from integration.same_bytes import differences
 from integration.served import last_served, read_until_hit
-from proxy.mysql.packets import packet
-from proxy.mysql.shared import Member
+from proxy.mysql.session.shared import Member
+from proxy.mysql.wire.packets import packet
 
 BY_ID = "SELECT id, n FROM item WHERE id = {}"
 KEY = bound((8,), (struct.pack("<q", 1),))

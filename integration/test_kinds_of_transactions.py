@@ -9,7 +9,7 @@ import pytest
 
 from integration.oracle.answers import parse
 from integration.oracle.asker import Asker
-from proxy.mysql.packets import CLIENT_DEPRECATE_EOF, CLIENT_MULTI_STATEMENTS
+from proxy.mysql.wire.packets import CLIENT_DEPRECATE_EOF, CLIENT_MULTI_STATEMENTS
 
 R = "SELECT id, s FROM t WHERE id = 1"
 PASSED = "SELECT s FROM t WHERE id = 1 LIMIT 9"

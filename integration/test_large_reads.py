@@ -11,8 +11,8 @@ from integration.mysql_server import Server
 from integration.proxy_thread import beside_database
 from integration.raw_client import RawClient
 from integration.served import last_served, read_until_hit
-from proxy.mysql.packets import CLIENT_DEPRECATE_EOF, ERR
-from proxy.mysql.session import Session
+from proxy.mysql.session.session import Session
+from proxy.mysql.wire.packets import CLIENT_DEPRECATE_EOF, ERR
 
 COLUMNS = [f"c{number}" for number in range(60)]
 TABLES = (
@@ -99,7 +99,7 @@ def test_its_cost_is_paid_once(mysql: Server, tmp_path: Path, monkeypatch: pytes
         route = beside.call(lambda: beside.shared.route(LARGE.format(9).encode(), "large_reads"))
         assert route.large and route.effects.simple
         classified: list[str] = []
-        monkeypatch.setattr("proxy.mysql.shared.classify", lambda sql, version: classified.append(sql))
+        monkeypatch.setattr("proxy.mysql.session.shared.classify", lambda sql, version: classified.append(sql))
         _read(client)
         assert not classified
 

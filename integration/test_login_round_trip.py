@@ -8,7 +8,7 @@ from integration.conftest import OwnMySQL
 from integration.proxy_thread import Beside, proxy_in_thread
 from integration.raw_client import RawClient
 from integration.served import last_served, read_until_hit
-from proxy.mysql.packets import COM_RESET_CONNECTION
+from proxy.mysql.wire.packets import COM_RESET_CONNECTION
 
 READ = "SELECT n FROM item WHERE id = 1"
 QUESTIONS = "SHOW SESSION STATUS LIKE 'Questions'"

@@ -15,9 +15,9 @@ from integration.proxy_thread import Beside, proxy_in_thread
 from integration.raw_client import RawClient, bound
 from integration.served import last_served, read_until_hit
 from integration.test_hits_same_bytes import comparable, without
-from proxy.mysql.packets import CLIENT_DEPRECATE_EOF, CLIENT_MULTI_STATEMENTS, lenenc
-from proxy.mysql.recoding import ONE_BYTE, characters_query, recode_by
-from proxy.mysql.session_variables import BINARY, LIKE_ASCII, UNICODE
+from proxy.mysql.state.recoding import ONE_BYTE, characters_query, recode_by
+from proxy.mysql.state.session_variables import BINARY, LIKE_ASCII, UNICODE
+from proxy.mysql.wire.packets import CLIENT_DEPRECATE_EOF, CLIENT_MULTI_STATEMENTS, lenenc
 
 DATABASE = "login_settings"
 TABLES = (

@@ -12,7 +12,7 @@ from integration.mysql_server import Server
 from integration.proxy_thread import Beside, beside_database
 from integration.raw_client import RawClient
 from integration.served import read_until_hit
-from proxy.mysql.packets import ERR
+from proxy.mysql.wire.packets import ERR
 
 LONG = "x" * 7000  # more than a text may have between its literals
 TABLES = (

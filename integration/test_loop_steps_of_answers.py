@@ -20,7 +20,7 @@ from integration.oracle.answers import parse
 from integration.raw_client import RawClient, bound
 from integration.short_steps import each_step_is_short
 from integration.test_loop_steps import LIMIT
-from proxy.mysql.packets import CLIENT_COMPRESS, CLIENT_ZSTD_COMPRESSION_ALGORITHM, LARGEST, packet
+from proxy.mysql.wire.packets import CLIENT_COMPRESS, CLIENT_ZSTD_COMPRESSION_ALGORITHM, LARGEST, packet
 from tests.support.step_times import StepTimes
 from tests.support.waiting import until
 from upwell.client import Client

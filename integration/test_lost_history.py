@@ -17,7 +17,7 @@ from gtid_tracker.gtid import GtidSet
 from integration.conftest import OwnMySQL
 from integration.grpc_app import Proxy, proxy_beside, run
 from integration.mysql_server import PrivateMySQL, Server, free_port
-from proxy import reset_watch, source_watch
+from proxy.source import history_watch, reset_watch
 from tests.support.waiting import until
 from vstream.binlog.connection import Account, Session, log_in
 
@@ -244,9 +244,9 @@ def test_whatever_becomes_of_the_history_hits_are_right_again(
     """`seen`: the stream has brought transactions since the proxy began, so that the last can be compared. What is
     compared now and then is compared ten times as often, but in one case."""
     if happening is not reset_and_fewer_bytes or seen:
-        for watch in (source_watch, reset_watch):
+        for watch in (history_watch, reset_watch):
             monkeypatch.setattr(watch, "EVERY", watch.EVERY / 10)
-        monkeypatch.setattr(source_watch, "PATIENCE", source_watch.PATIENCE / 10)
+        monkeypatch.setattr(history_watch, "PATIENCE", history_watch.PATIENCE / 10)
     mysql = own_mysql()
     mysql.execute(
         f"CREATE DATABASE {SHOP}",

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from integration.grpc_app import Proxy, proxy_beside, run
 from integration.mysql_server import Server
-from proxy.bulk import MANY_MISSED
+from proxy.fills.fills import MANY_MISSED
 from tests.support.waiting import until
 
 ROWS = 3 * MANY_MISSED

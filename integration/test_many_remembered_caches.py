@@ -12,9 +12,9 @@ import pymysql
 from examples.lobsters.proxy_process import ProxyProcess
 from external_upquery.address import parse_upstream
 from integration.mysql_server import Server
-from proxy.api import BY_GRPC
-from proxy.config import CacheDefinition
-from proxy.state import StateStore
+from proxy.catalog.definition_file import StateStore
+from proxy.port.api import BY_GRPC
+from proxy.settings.config import CacheDefinition
 
 CACHES = 120
 

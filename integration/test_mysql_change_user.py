@@ -11,8 +11,8 @@ import pytest
 from integration.addresses import this_machines_address
 from integration.conftest import OwnMySQL
 from integration.proxy_thread import Beside, proxy_in_thread
-from proxy.mysql.login_packets import ChangeUser, encode_change_user
-from proxy.mysql.packets import CLIENT_PLUGIN_AUTH, packet
+from proxy.mysql.login.login_packets import ChangeUser, encode_change_user
+from proxy.mysql.wire.packets import CLIENT_PLUGIN_AUTH, packet
 
 CHANGES = 4
 SWITCH, ASK_IN_FULL = b"\xfe", b"\x01\x04"

@@ -24,11 +24,11 @@ from integration.addresses import this_machines_address
 from integration.conftest import OwnMySQL
 from integration.debian_mysql import cache_folder, loader_of, newest_unpacked
 from integration.mysql_server import Server
-from proxy.mysql.certificate import server_context
-from proxy.mysql.handshake import login_settings
-from proxy.mysql.logged_in import LoggedIn
-from proxy.mysql.login_packets import ChangeUser, encode_change_user, parse_greeting, tls_request
-from proxy.mysql.packets import CLIENT_PLUGIN_AUTH, parse_error
+from proxy.mysql.login.certificate import server_context
+from proxy.mysql.login.handshake import login_settings
+from proxy.mysql.login.logged_in import LoggedIn
+from proxy.mysql.login.login_packets import ChangeUser, encode_change_user, parse_greeting, tls_request
+from proxy.mysql.wire.packets import CLIENT_PLUGIN_AUTH, parse_error
 from sqltypes.errors import ClientLeft, SourceError, Unauthenticated
 from tests.support.login_proxy import LoginProxy, login_proxy
 from tests.support.scripted_mysql import Wire, handshake_response

@@ -15,8 +15,8 @@ from integration.mysql_server import Server
 from integration.proxy_process import Serving, serving
 from integration.proxy_thread import Beside, proxy_in_thread
 from integration.raw_client import PATIENCE, Ended, RawClient, bound
-from proxy.mysql.login_packets import tls_request
-from proxy.mysql.packets import (
+from proxy.mysql.login.login_packets import tls_request
+from proxy.mysql.wire.packets import (
     CLIENT_DEPRECATE_EOF,
     CLIENT_PROTOCOL_41,
     CLIENT_SECURE_CONNECTION,

@@ -17,7 +17,7 @@ from integration.proxy_thread import Beside, proxy_in_thread
 from integration.raw_client import Ended, RawClient, bound, bound_before
 from integration.same_bytes import same
 from integration.served import last_served, read_until_hit
-from proxy.mysql.packets import CLIENT_DEPRECATE_EOF, packet, parse_error
+from proxy.mysql.wire.packets import CLIENT_DEPRECATE_EOF, packet, parse_error
 
 TABLES = ("CREATE TABLE item (id INT PRIMARY KEY, n INT NOT NULL)", "INSERT INTO item VALUES (1, 10), (2, 20)")
 BY_ID = "SELECT id, n FROM item WHERE id = {}"

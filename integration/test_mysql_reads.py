@@ -12,8 +12,8 @@ from integration.grpc_app import run
 from integration.mysql_clients import connected
 from integration.mysql_server import Server
 from integration.mysql_shop import BY_ID, OF_GROUP, shop
-from proxy.mysql.announced import FIRST
-from proxy.mysql.nearest_cache import LOCKING
+from proxy.mysql.reads.announced import FIRST
+from proxy.mysql.session.nearest_cache import LOCKING
 
 
 def test_a_read_is_a_miss_then_a_hit_and_follows_writes(mysql: Server, database: str, tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from integration.grpc_app import Proxy, run
 from integration.mysql_clients import Asker
 from integration.mysql_server import Server
 from integration.mysql_shop import BY_ID, OF_GROUP, shop
-from proxy.mysql.reads import AGAIN, CHANGED, UNCHANGED
+from proxy.mysql.reads.gate import AGAIN, CHANGED, UNCHANGED
 from tests.support.waiting import until
 
 OPEN = "the REPEATABLE READ transaction has its snapshot at MySQL"

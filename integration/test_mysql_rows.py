@@ -21,9 +21,9 @@ from integration import upqueries
 from integration.grpc_app import Proxy, proxy_beside, run
 from integration.mysql_server import Server
 from integration.raw_answers import RawAnswer, RawSession, raw_session
-from proxy.api import Served
-from proxy.mysql.packets import LARGEST, STATUS_AUTOCOMMIT
-from proxy.mysql.rows import FORMATS, head, join
+from proxy.mysql.wire.packets import LARGEST, STATUS_AUTOCOMMIT
+from proxy.mysql.wire.rows import FORMATS, head, join
+from proxy.port.api import Served
 from sqltypes.expression import Row
 from sqltypes.schema import DOUBLE, ResultColumn
 from sqltypes.values import sql_literal

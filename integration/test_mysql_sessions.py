@@ -16,7 +16,7 @@ from integration.grpc_app import Proxy, held_back, run
 from integration.mysql_server import Server
 from integration.mysql_shop import shop
 from integration.wire_client import Prepared, Row, WireClient
-from proxy.mysql.reads import SAVED
+from proxy.mysql.reads.gate import SAVED
 
 READ = "SELECT id, n, name FROM item WHERE id = 1"
 UPDATE = "UPDATE item SET n = 777 WHERE id = 1"

@@ -13,7 +13,7 @@ from integration.mysql_suite.tap import Tap
 from integration.oracle.mutants import FAULTS, planted
 from integration.proxy_thread import Beside, proxy_in_thread
 from integration.raw_client import Ended, RawClient
-from proxy.mysql.packets import CLIENT_DEPRECATE_EOF, CLIENT_QUERY_ATTRIBUTES, ERR
+from proxy.mysql.wire.packets import CLIENT_DEPRECATE_EOF, CLIENT_QUERY_ATTRIBUTES, ERR
 
 SCRIPT = (
     "CREATE TABLE t (id INT PRIMARY KEY, name VARCHAR(9)) ENGINE = MyISAM",

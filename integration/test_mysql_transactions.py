@@ -18,9 +18,9 @@ from integration.grpc_app import Proxy, held_back, run
 from integration.mysql_clients import Asker, connected
 from integration.mysql_server import Server
 from integration.mysql_shop import BY_ID, OF_GROUP, shop, waits_for_tables
-from proxy.mysql import cached_reads
-from proxy.mysql.cached_reads import FILL_IS_LATE
-from proxy.mysql.reads import AGAIN, CHANGED, UNCHANGED, UNSETTLED
+from proxy.mysql.reads.gate import AGAIN, CHANGED, UNCHANGED, UNSETTLED
+from proxy.mysql.session import cached_reads
+from proxy.mysql.session.cached_reads import FILL_IS_LATE
 from tests.support.waiting import until
 
 OPEN = "the REPEATABLE READ transaction has its snapshot at MySQL"

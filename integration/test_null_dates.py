@@ -11,8 +11,8 @@ from integration.mysql_server import Server
 from integration.oracle.answers import parse
 from integration.proxy_thread import Beside, beside_database
 from integration.raw_client import RawClient
-from proxy.api import CacheInfo
-from proxy.named_cache import NamedCache
+from proxy.cache.named_cache import NamedCache
+from proxy.port.api import CacheInfo
 
 DATABASE = "null_dates"
 LOOSE = "SET sql_mode = ''"

@@ -47,7 +47,7 @@ def test_nothing_differs_of_queries_in_queries(asker: Asker) -> None:
 def test_nothing_differs_of_what_is_done_in_steps(
     mysql: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("proxy.mysql.rows.JOINED_AT_ONCE", 1)
+    monkeypatch.setattr("proxy.mysql.wire.rows.JOINED_AT_ONCE", 1)
     with asker_beside(mysql, f"t{os.getpid()}_steps", tmp_path) as asker:
         everything_in_steps(asker.beside.proxy.app.engine)
         result = oracle(asker, SEED, rounds=4, kinds=KINDS, focus=EVERYTHING)

@@ -14,7 +14,7 @@ from integration.mysql_server import Server
 from integration.proxy_thread import Beside, beside_database
 from integration.raw_client import RawClient, bound, payloads_of
 from integration.served import last_served
-from proxy.mysql.packets import lenenc
+from proxy.mysql.wire.packets import lenenc
 
 ROWS, SMALL = 3000, 40
 WORDS = ("abc", "Zebra", "ähre", "Straße", "zoo", "B", "b2", "", "éa", "-1")

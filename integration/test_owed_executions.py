@@ -13,8 +13,8 @@ from integration.mysql_server import Server
 from integration.proxy_thread import Beside, proxy_in_thread
 from integration.raw_client import RawClient, bound
 from integration.served import last_served, read_until_hit
-from proxy.mysql.packets import ERR, lenenc, packet
-from proxy.mysql.session import Session
+from proxy.mysql.session.session import Session
+from proxy.mysql.wire.packets import ERR, lenenc, packet
 
 LONGLONG, STRING, DOUBLE = 0x08, 0xFD, 0x05
 TABLES = (

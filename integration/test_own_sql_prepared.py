@@ -13,7 +13,7 @@ from integration.mysql_server import Server
 from integration.proxy_thread import Beside, proxy_in_thread
 from integration.raw_client import RawClient, payloads_of
 from integration.test_hits_same_bytes import KINDS
-from proxy.mysql.packets import COM_RESET_CONNECTION, COM_STMT_PREPARE, packet, read_lenenc
+from proxy.mysql.wire.packets import COM_RESET_CONNECTION, COM_STMT_PREPARE, packet, read_lenenc
 
 DATABASE = "own_sql_prepared"
 BY_ID = "SELECT id, n FROM item WHERE id = ?"

@@ -16,7 +16,7 @@ from pymysql.cursors import DictCursor
 
 from integration.mysql_server import Server
 from integration.proxy_thread import Beside, beside_database
-from proxy.metrics import Metrics
+from proxy.http.metrics import Metrics
 
 TABLES = (
     "CREATE TABLE stories (id BIGINT PRIMARY KEY, author INT NOT NULL, title VARCHAR(100), INDEX (author))",

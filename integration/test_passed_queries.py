@@ -7,7 +7,7 @@ import pytest
 from external_upquery.executor import Executor
 from integration.private_mysql import Server
 from integration.upqueries import run
-from proxy import prepared_watch, reset_watch, source_clock, source_zones
+from proxy.source import clock, reset_watch, xa_watch, zones
 from sqltypes.errors import Overloaded, SourceError
 
 
@@ -47,10 +47,10 @@ def test_what_upwell_asks_for_itself_needs_no_session_of_its_own(mysql: Server, 
 
     async def body(executor: Executor) -> None:
         before = (await executor.query("SELECT CONNECTION_ID()", database))[1]
-        await source_clock.ask(executor)
+        await clock.ask(executor)
         await reset_watch.ask(executor)
-        await prepared_watch.ask(executor)
-        await source_zones.ask(executor, "SYSTEM")
+        await xa_watch.ask(executor)
+        await zones.ask(executor, "SYSTEM")
         await executor.history()
         assert (await executor.query("SELECT CONNECTION_ID()", database))[1] == before
         assert await executor.question("SELECT DATABASE()") == [(database,)]

@@ -24,9 +24,9 @@ from integration.orm_statements.judge import Place, Session, session
 from integration.orm_statements.kinds import is_select, why_not_deterministic
 from integration.orm_statements.record import made
 from integration.orm_statements.script import SCRIPTS, Script, Step, read
-from proxy.api import CacheInfo
-from proxy.auto_cache import AutoCache
-from proxy.made_cache import Made
+from proxy.auto.decisions import AutoCache
+from proxy.auto.made_cache import Made
+from proxy.port.api import CacheInfo
 from tests.support.waiting import until
 
 SCRIPT_NAMES = ("django", "sqlalchemy")

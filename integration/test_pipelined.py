@@ -16,7 +16,7 @@ from integration.mysql_server import Server
 from integration.proxy_thread import Beside, proxy_in_thread
 from integration.raw_client import RawClient, bound, bound_before
 from integration.same_bytes import kinds_of_client, same
-from proxy.mysql.packets import (
+from proxy.mysql.wire.packets import (
     CLIENT_DEPRECATE_EOF,
     CLIENT_MULTI_STATEMENTS,
     CLIENT_QUERY_ATTRIBUTES,

@@ -17,7 +17,7 @@ from integration.upqueries import run
 from planner.api import plan_evict, plan_query
 from planner.fill.upquery_sql import answer_sql, fill_columns, semijoin_sql
 from planner.tree.plan import AnswerArrangement, AnswerInput, Mode, QueryPlan
-from proxy.planning import disagreement
+from proxy.planning.process import disagreement
 from sqltypes.expression import Expr, Row, Value
 from sqltypes.implementations import comparison_key
 from sqltypes.interpreter import evaluate

@@ -322,7 +322,7 @@ def without_watches(plan: AnswerArrangement, number: int, memory: Memory) -> Ans
 def test_in_evict_mode_what_a_change_should_have_emptied_is_found_and_less_is_believed_each_time(
     mysql: Server, database: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fault: str, sql: str
 ) -> None:
-    monkeypatch.setattr("proxy.trust.SLOW_SECONDS", 10.0)  # or a busy machine's answers are given first
+    monkeypatch.setattr("proxy.cache.trust.SLOW_SECONDS", 10.0)  # or a busy machine's answers are given first
     (wrong_key if fault == "keys" else no_row_concerns_an_answer)(monkeypatch)
 
     async def scenario() -> None:

@@ -16,8 +16,8 @@ from integration.proxy_thread import Beside, proxy_in_thread
 from integration.raw_client import RawClient, bound
 from integration.served import last_served, read_until_hit
 from integration.test_hits_same_bytes import KINDS, comparable
-from proxy.mysql.bound_values import UNSIGNED
-from proxy.mysql.packets import CLIENT_DEPRECATE_EOF, ERR, lenenc, lenenc_int
+from proxy.mysql.wire.bound_values import UNSIGNED
+from proxy.mysql.wire.packets import CLIENT_DEPRECATE_EOF, ERR, lenenc, lenenc_int
 
 ITEM = (
     "CREATE TABLE item (id INT PRIMARY KEY, s VARCHAR(20), d DECIMAL(9,2), t TIMESTAMP NULL)",

@@ -17,7 +17,7 @@ from integration.raw_client import Prepared, RawClient
 from integration.served import Reads, last_served
 from integration.test_hits_same_bytes import KINDS, comparable
 from integration.test_session_questions import ANSWERED_TEXTS, JAVA, PASSED_TEXTS, READ, STATES, logged_in
-from proxy.mysql.packets import ERR
+from proxy.mysql.wire.packets import ERR
 
 TEXTS = tuple(text for text in ANSWERED_TEXTS if not text.lower().startswith("show"))
 MYSQLS = tuple(text for text in (*PASSED_TEXTS, "SHOW VARIABLES LIKE 'sql_mode'") if text != "SELECT no_such")

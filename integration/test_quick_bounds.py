@@ -13,8 +13,8 @@ from integration.same_bytes import same
 from integration.served import read_until_hit
 from integration.test_begun_by_hits import KINDS, READ
 from integration.test_begun_by_hits import beside as begun_by_hits
-from proxy.mysql.packets import ERR
-from proxy.mysql.session import Session
+from proxy.mysql.session.session import Session
+from proxy.mysql.wire.packets import ERR
 
 beside = begun_by_hits
 TEXTS = ("BEGIN", "COMMIT", "ROLLBACK", "START TRANSACTION READ ONLY", "COMMIT;")

@@ -12,10 +12,10 @@ import pytest
 from integration.mysql_server import Server
 from integration.session_pairs import World
 from integration.session_scripts import differs, drawn, world_beside
-from proxy.mysql import reads
-from proxy.mysql.last_hit import LastHit
-from proxy.mysql.session_state import SessionState
-from proxy.mysql.shown import Shown
+from proxy.mysql.reads import gate
+from proxy.mysql.reads.last_hit import LastHit
+from proxy.mysql.reads.shown import Shown
+from proxy.mysql.state.session_state import SessionState
 from tests.simulation.mutant import Patch, all_of, always, attribute, edit
 
 SEEDS = (1, 2, 3, 4, 5, 6, 7, 8)
@@ -52,9 +52,9 @@ RULES: dict[str, tuple[int, Patch]] = {
     ),
     "a transaction that has written is MySQL's": (
         1,
-        edit(reads, "transaction_rule", ("if state.wrote:", "if False:")),
+        edit(gate, "transaction_rule", ("if state.wrote:", "if False:")),
     ),
-    "temporary tables hide others": (7, attribute(reads, "hides", never)),
+    "temporary tables hide others": (7, attribute(gate, "hides", never)),
     "FOUND_ROWS() tells of hits": (16, attribute(LastHit, "asked_by", never)),
     "the session's variables count": (52, attribute(SessionState, "differing", none)),
 }

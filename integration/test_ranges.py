@@ -15,7 +15,7 @@ from dataflow.held.ranges import Range
 from dataflow.operators.bag import Bag
 from integration.mysql_server import Server
 from integration.proxy_thread import Beside, proxy_in_thread
-from proxy.mysql.rows import BINARY
+from proxy.mysql.wire.rows import BINARY
 
 DATABASE = "ranges"
 ROWS = 2000

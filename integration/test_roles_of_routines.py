@@ -13,7 +13,7 @@ from integration.proxy_thread import Beside, beside_database
 from integration.raw_client import RawClient
 from integration.served import last_served, read_until_hit
 from integration.test_hits_same_bytes import KINDS, comparable
-from proxy.mysql.packets import CLIENT_MULTI_STATEMENTS, ERR
+from proxy.mysql.wire.packets import CLIENT_MULTI_STATEMENTS, ERR
 
 BY_ID = "SELECT id, n FROM item WHERE id = 1"
 USER, ROLE = "of_routines", "role_of_routines"

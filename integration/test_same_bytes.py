@@ -12,7 +12,8 @@ from integration.mysql_server import Server
 from integration.proxy_thread import Beside, proxy_in_thread
 from integration.raw_client import RawClient, bound, bound_before
 from integration.same_bytes import same
-from proxy.mysql.packets import (
+from proxy.mysql.session.session import Session
+from proxy.mysql.wire.packets import (
     CLIENT_DEPRECATE_EOF,
     COM_DEBUG,
     COM_INIT_DB,
@@ -24,7 +25,6 @@ from proxy.mysql.packets import (
     lenenc,
     packet,
 )
-from proxy.mysql.session import Session
 
 TABLES = (
     "CREATE TABLE item (id INT PRIMARY KEY AUTO_INCREMENT, n INT NOT NULL, name VARCHAR(40), KEY (n))",

@@ -7,7 +7,7 @@ import pytest
 from external_upquery.address import parse_upstream
 from integration.conftest import OwnMySQL
 from integration.mysql_server import Server
-from proxy import second_opinion
+from proxy.source import second_opinion
 from sqltypes.source_checks import Finding, Severity
 from vstream.binlog import layout, rows
 

@@ -7,7 +7,8 @@ import random
 from integration.mysql_server import Server
 from integration.oracle.answers import parse
 from integration.raw_client import RawClient
-from proxy.mysql.session_variables import (
+from proxy.mysql.session.questions_to_mysql import text_row
+from proxy.mysql.state.session_variables import (
     ALWAYS,
     ASK,
     ASK_COLUMNS,
@@ -19,7 +20,6 @@ from proxy.mysql.session_variables import (
     asked_values,
     question,
 )
-from proxy.mysql.trackers import text_row
 
 SETTINGS = (
     "SET NAMES latin1",

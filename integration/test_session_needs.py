@@ -29,9 +29,9 @@ from planner.session.needs import BY_CODES, DATE_MODES, LOCAL, OF_MODE, STRICT, 
 from planner.session.session_needs import session_needs
 from planner.text.clock_literals import with_parameters
 from planner.text.scan import scan
-from proxy.long_sql import substituted
-from proxy.mysql.session_variables import MODES, TIMESTAMP
-from proxy.mysql.sql_modes import NO_MATTER
+from proxy.mysql.state.session_variables import MODES, TIMESTAMP
+from proxy.mysql.state.sql_modes import NO_MATTER
+from proxy.read.literals import substituted
 from sqltypes.errors import NeedRelations, UpwellError
 from sqltypes.schema import SchemaSnapshot
 from sqltypes.temporal import parse_datetime

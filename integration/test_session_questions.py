@@ -16,9 +16,9 @@ from integration.proxy_thread import Beside, proxy_in_thread
 from integration.raw_client import RawClient
 from integration.served import Reads, last_served
 from integration.test_hits_same_bytes import KINDS, comparable
-from proxy.mysql.packets import ERR
-from proxy.mysql.questions import question_of
-from proxy.mysql.session_variables import ANSWERED, CONSTANT, QUESTIONED
+from proxy.mysql.reads.questions import question_of
+from proxy.mysql.state.session_variables import ANSWERED, CONSTANT, QUESTIONED
+from proxy.mysql.wire.packets import ERR
 
 JAVA = (
     "/* a driver 9.4.0 (Revision: d680) */SELECT  @@session.auto_increment_increment AS auto_increment_increment,"

@@ -18,8 +18,8 @@ from integration.proxy_thread import Beside, proxy_in_thread
 from integration.raw_client import RawClient
 from integration.served import last_served, read_until_hit
 from integration.test_hits_same_bytes import comparable, without
-from proxy.mysql.packets import CLIENT_DEPRECATE_EOF, ERR
-from proxy.mysql.session_variables import ALWAYS, SOMETIMES
+from proxy.mysql.state.session_variables import ALWAYS, SOMETIMES
+from proxy.mysql.wire.packets import CLIENT_DEPRECATE_EOF, ERR
 
 TABLES = (
     "CREATE TABLE a (id INT PRIMARY KEY AUTO_INCREMENT, k INT NOT NULL, n INT, d DECIMAL(9,2), t TIMESTAMP NULL,"

@@ -12,7 +12,7 @@ from integration.mysql_server import Server
 from integration.proxy_thread import Beside, proxy_in_thread
 from integration.raw_client import RawClient
 from integration.served import Reads, last_served, read_until_hit
-from proxy.mysql.session_variables import ASK
+from proxy.mysql.state.session_variables import ASK
 
 DATABASE = "set_names"
 TABLES = (

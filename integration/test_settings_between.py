@@ -19,7 +19,7 @@ from integration.proxy_thread import Beside, beside_database
 from integration.raw_client import RawClient
 from integration.served import last_served
 from integration.test_hits_same_bytes import KINDS
-from proxy.mysql.packets import EOF, ERR
+from proxy.mysql.wire.packets import EOF, ERR
 
 SEED = int(os.environ.get("UPWELL_SETTINGS_SEED", "1"))
 ROUNDS = int(os.environ.get("UPWELL_SETTINGS_ROUNDS", "20"))

@@ -16,7 +16,7 @@ from integration.proxy_thread import Beside, proxy_in_thread
 from integration.raw_client import RawClient, bound
 from integration.served import last_served, read_until_hit
 from integration.test_hits_same_bytes import comparable, without
-from proxy.mysql.packets import CLIENT_DEPRECATE_EOF, CLIENT_MULTI_STATEMENTS
+from proxy.mysql.wire.packets import CLIENT_DEPRECATE_EOF, CLIENT_MULTI_STATEMENTS
 
 DATABASE = "settings_that_change_answers"
 DATES = "NO_ZERO_DATE,NO_ZERO_IN_DATE"

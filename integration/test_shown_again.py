@@ -14,11 +14,11 @@ from integration.oracle.answers import Answer, parse
 from integration.oracle.asker import Asker
 from integration.oracle.trees import Spelled, integer, payload, string
 from integration.raw_client import Prepared, RawClient
-from proxy.mysql.commands import LastStatement
-from proxy.mysql.packets import CLIENT_DEPRECATE_EOF, CLIENT_MULTI_STATEMENTS, lenenc, packet
-from proxy.mysql.prepared import MOST_UNSEEN
-from proxy.mysql.reads import AGAIN
-from proxy.mysql.session import Session
+from proxy.mysql.reads.gate import AGAIN
+from proxy.mysql.reads.prepared_statement import MOST_UNSEEN
+from proxy.mysql.session.session import Session
+from proxy.mysql.text.own_sql_syntax import LastStatement
+from proxy.mysql.wire.packets import CLIENT_DEPRECATE_EOF, CLIENT_MULTI_STATEMENTS, lenenc, packet
 
 WAYS = {
     "dropped": "DROP CACHE c",

@@ -35,7 +35,7 @@ from integration.raw_client import RawClient
 from integration.served import last_served, read_until_hit
 from integration.untyped_parameters import NAMES, ROWS, TABLE, WRITES
 from planner.tree.untyped import BOUND_AND_SHOWN
-from proxy.mysql.routes import TYPED_BEFORE
+from proxy.mysql.reads.routes import TYPED_BEFORE
 
 DATABASE = "shown_parameters"
 WHOLE = os.environ.get("UPWELL_WHOLE") == "1"

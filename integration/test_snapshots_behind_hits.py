@@ -15,7 +15,7 @@ from integration.mysql_clients import Asker, connected
 from integration.mysql_server import Server
 from integration.mysql_shop import BY_ID, shop
 from integration.test_mysql_transactions import mixed, written
-from proxy.mysql import upstream
+from proxy.mysql.session import upstream
 
 PASSED = "SELECT id, n FROM item WHERE id = 1 LIMIT 1"  # no cache is for it
 BEGINS = ("BEGIN", "START TRANSACTION READ ONLY", "SET autocommit = 0")

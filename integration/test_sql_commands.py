@@ -14,8 +14,8 @@ import pytest
 
 from integration.grpc_app import Proxy, proxy_beside, run
 from integration.mysql_server import Server
-from proxy.mysql.commands import Cell, Done, LastStatement, ResultTable, recognise
-from proxy.mysql.run_command import run as run_command
+from proxy.mysql.session.run_command import run as run_command
+from proxy.mysql.text.own_sql_syntax import Cell, Done, LastStatement, ResultTable, recognise
 from sqltypes.errors import SourceError, UnsupportedQuery
 
 TABLES = (

@@ -1,5 +1,5 @@
-"""What statements do to a session, by the table (`proxy/mysql/effects.py`) and by MySQL's own session trackers, which
-tell after each statement what its transaction has read, written and locked: random sequences, judged by MySQL.
+"""What statements do to a session, by the table (`proxy/mysql/state/effects.py`) and by MySQL's own session trackers,
+which tell after each statement what its transaction has read, written and locked: random sequences, judged by MySQL.
 
 The rules are not given what the trackers tell of transactions, so that they have only the table for that.
 """
@@ -16,9 +16,12 @@ from hypothesis import strategies as st
 
 from integration.mysql_server import Server
 from integration.raw_client import RawClient
-from proxy.mysql import effects
-from proxy.mysql.effects import Bound, Locks, OfKind, effects_of
-from proxy.mysql.packets import (
+from proxy.mysql.state import effects
+from proxy.mysql.state.effects import Bound, Locks, OfKind, effects_of
+from proxy.mysql.state.session_rules import Sent, after, ends_shown
+from proxy.mysql.state.session_state import SessionState
+from proxy.mysql.text.statement_kind import Kind, classify
+from proxy.mysql.wire.packets import (
     CLIENT_DEPRECATE_EOF,
     CLIENT_MULTI_STATEMENTS,
     CLIENT_SESSION_TRACK,
@@ -26,12 +29,9 @@ from proxy.mysql.packets import (
     lenenc,
     read_lenenc,
 )
-from proxy.mysql.responses import Exchange, Outcome, Responses
-from proxy.mysql.responses import Kind as AnswerKind
-from proxy.mysql.session_rules import Sent, after, ends_shown
-from proxy.mysql.session_state import SessionState
-from proxy.mysql.statement_kind import Kind, classify
-from proxy.mysql.tracker_entries import CHARACTERISTICS, TRANSACTION, entries
+from proxy.mysql.wire.responses import Exchange, Outcome, Responses
+from proxy.mysql.wire.responses import Kind as AnswerKind
+from proxy.mysql.wire.tracker_entries import CHARACTERISTICS, TRANSACTION, entries
 
 DATABASE = "statement_effects"
 TABLES = (

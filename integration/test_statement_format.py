@@ -11,7 +11,7 @@ import pytest
 from integration.grpc_app import proxy_beside, run
 from integration.mysql_server import Server
 from integration.raw_client import RawClient
-from proxy.mysql.packets import COM_RESET_CONNECTION, OK
+from proxy.mysql.wire.packets import COM_RESET_CONNECTION, OK
 
 DATABASES = ("a", "b", "c", "d")
 

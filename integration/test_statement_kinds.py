@@ -1,4 +1,4 @@
-"""What `proxy/mysql/statement_kind.py` believes of MySQL's words and functions, asked of MySQL."""
+"""What `proxy/mysql/text/statement_kind.py` believes of MySQL's words and functions, asked of MySQL."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from integration.mysql_server import Server
 from planner.text.built_in_functions import HARMLESS, MOVED, MOVED_IN, NEVER_PARTED, NEWER, NO_FUNCTIONS
 from planner.text.calls import unknown_call
 from planner.text.scan import ServerVersion, scan
-from proxy.mysql.statement_kind import classify
+from proxy.mysql.text.statement_kind import classify
 
 NO_SUCH_FUNCTION, NOT_WITH_A_SPACE = 1305, 1630
 

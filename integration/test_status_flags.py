@@ -13,7 +13,7 @@ from integration.proxy_thread import Beside, proxy_in_thread
 from integration.raw_client import RawClient
 from integration.same_bytes import same
 from integration.served import read_until_hit
-from proxy.mysql.packets import CLIENT_DEPRECATE_EOF, COM_PING, COM_RESET_CONNECTION
+from proxy.mysql.wire.packets import CLIENT_DEPRECATE_EOF, COM_PING, COM_RESET_CONNECTION
 
 DATABASE = "status_flags"
 READ = "SELECT id, n FROM item WHERE id = 1"

@@ -13,8 +13,8 @@ from integration.mysql_clients import Asker, connected
 from integration.mysql_server import Server
 from planner.tree.expressions import Expressions
 from proxy.app import name_of
-from proxy.doubts import Doubts
-from proxy.pump import DIFFERS
+from proxy.catalog.distrusted import Doubts
+from proxy.pump.pump import DIFFERS
 from tests.simulation.mutant import edit
 from tests.support.waiting import until
 
@@ -134,7 +134,7 @@ async def served(asker: Asker, sql: str) -> str:
 def test_what_is_right_is_a_miss_then_hits_and_checked_again_after_each_change(
     mysql: Server, database: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("proxy.auditor.PATIENCE", 10.0)  # or a busy machine's answers are MySQL's
+    monkeypatch.setattr("proxy.checking.auditor.PATIENCE", 10.0)  # or a busy machine's answers are MySQL's
 
     async def scenario() -> None:
         async with proxy_beside(mysql, database, tmp_path, verify_new_caches="2") as proxy:
@@ -165,7 +165,7 @@ def test_rows_of_several_keys_sorted_together_are_hits_of_transactions_once_they
     mysql: Server, database: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """They are not stored, so each look at them is due to be compared: the look after the comparison was so, too."""
-    monkeypatch.setattr("proxy.auditor.PATIENCE", 10.0)  # or a busy machine's answers are MySQL's
+    monkeypatch.setattr("proxy.checking.auditor.PATIENCE", 10.0)  # or a busy machine's answers are MySQL's
     sql = "SELECT id, word FROM words WHERE grp IN (7, 8) ORDER BY word, id"
 
     async def scenario() -> None:

@@ -153,7 +153,7 @@ def test_what_is_given_before_it_is_compared_is_given_once(
             cache = proxy.client.cache("c")
             for _ in range(2):
                 await cache.get(7)
-            monkeypatch.setattr("proxy.trust.SLOW_SECONDS", -1.0)
+            monkeypatch.setattr("proxy.cache.trust.SLOW_SECONDS", -1.0)
             await proxy.write(NEW_ROW % 100)
             await proxy.caught_up()
             right = await truth(proxy, NUMBERED.replace("?", "7"))

@@ -19,8 +19,8 @@ from integration.mysql_clients import connected
 from integration.mysql_server import Server
 from integration.test_planted_faults import TABLES
 from integration.trusted import NOT_LIKE, counter, shown, truth
-from proxy.ledger import TIRED
-from proxy.trust import IN_VAIN
+from proxy.cache.ledger import TIRED
+from proxy.cache.trust import IN_VAIN
 from sqltypes.errors import SourceError
 from tests.support.waiting import until
 from upwell.rows import Answer

@@ -12,7 +12,7 @@ from integration.grpc_app import run
 from integration.mysql_clients import connected
 from integration.mysql_server import Server
 from integration.mysql_shop import BY_ID, shop
-from proxy.mysql_source import MysqlSource
+from proxy.source.mysql import MysqlSource
 
 PREPARED = ("XA START 'x'", "UPDATE item SET n = 99 WHERE id = 1", "XA END 'x'", "XA PREPARE 'x'")
 ONE_PHASE = "XA COMMIT 'x' ONE PHASE"

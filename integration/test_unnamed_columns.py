@@ -18,7 +18,7 @@ from gtid_tracker.gtid import GtidSet
 from integration.conftest import OwnMySQL
 from integration.grpc_app import Proxy, held_back, proxy_beside, run
 from integration.mysql_server import Server
-from proxy.mysql_source import SchemaBehind
+from proxy.source.mysql import SchemaBehind
 from tests.support.waiting import until
 from upwell.errors import UpwellError
 from vstream.binlog.definitions import told

@@ -19,8 +19,8 @@ from integration.raw_client import RawClient
 from integration.served import last_served
 from integration.untyped_parameters import COMPUTED, FORMS, MIXED, NAMES, ROWS, TABLE, WRITES, filled
 from planner.tree.untyped import BEFORE
-from proxy.mysql.packets import packet
-from proxy.mysql.routes import TYPED_BEFORE
+from proxy.mysql.reads.routes import TYPED_BEFORE
+from proxy.mysql.wire.packets import packet
 
 DATABASE = "untyped_parameters"
 WHOLE = os.environ.get("UPWELL_WHOLE") == "1"

@@ -20,7 +20,7 @@ from integration.grpc_app import run
 from integration.vitess.cluster import Cluster
 from integration.vitess.proxy import proxy_before
 from integration.vitess.shop import SHARDED
-from proxy.vitess_doctor import check
+from proxy.source.vitess_doctor import check
 from sqltypes.errors import SourceDown, SourceError, UpwellError
 from sqltypes.source_checks import Severity
 

@@ -14,8 +14,8 @@ from integration.vitess.cluster import Cluster
 from integration.vitess.proxy import VitessProxy, address, proxy_before
 from integration.vitess.shop import PLAIN, SHARDED, SHARDS, TABLES, VSCHEMA
 from proxy.app import running
-from proxy.config import load_config
-from proxy.vitess_doctor import check
+from proxy.settings.config import load_config
+from proxy.source.vitess_doctor import check
 from sqltypes.errors import ConfigError, SourceDown
 from sqltypes.source_checks import Severity
 from upwell.errors import UnsupportedQuery

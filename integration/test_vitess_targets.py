@@ -17,7 +17,7 @@ from integration.test_hits_same_bytes import comparable
 from integration.vitess.cluster import Cluster
 from integration.vitess.proxy import VitessProxy, proxy_before
 from integration.vitess.shop import PLAIN, SHARDED
-from proxy.mysql.packets import CLIENT_DEPRECATE_EOF
+from proxy.mysql.wire.packets import CLIENT_DEPRECATE_EOF
 from tests.support.waiting import until
 
 pytestmark = pytest.mark.timeout(1800)  # the first of them may build it

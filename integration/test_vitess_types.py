@@ -14,7 +14,7 @@ from integration.test_hits_same_bytes import comparable, given
 from integration.vitess.cluster import Cluster
 from integration.vitess.proxy import proxy_before
 from integration.vitess.shop import PLAIN
-from proxy.mysql.packets import CLIENT_DEPRECATE_EOF
+from proxy.mysql.wire.packets import CLIENT_DEPRECATE_EOF
 from tests.support.type_cases import SQL_MODE, TYPE_CASES
 
 pytestmark = pytest.mark.timeout(1800)  # the first of them may build it

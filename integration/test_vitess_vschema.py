@@ -19,8 +19,8 @@ from integration.grpc_app import run
 from integration.vitess.cluster import Cluster
 from integration.vitess.proxy import VitessProxy, proxy_before
 from integration.vitess.shop import PLAIN, SHARDED, TABLES, VSCHEMA
-from proxy.vitess_source import VitessSource
-from proxy.vtgate_watch import RoutesWatch
+from proxy.source.route_watch import RoutesWatch
+from proxy.source.vitess import VitessSource
 from tests.support.waiting import until
 from upwell.errors import UnsupportedQuery, UpwellError
 

@@ -12,7 +12,7 @@ from integration.filler import bulk_of
 from integration.grpc_app import proxy_beside, run
 from integration.mysql_server import Server
 from integration.test_bulk_fills import NUMBERS, answer, fill, rows, truth
-from proxy.bulk_progress import FillBy
+from proxy.port.fill_progress import FillBy
 from sqltypes.errors import CannotFill
 from tests.support.waiting import until
 

@@ -10,7 +10,7 @@ import pytest
 from integration.grpc_app import held_back, run
 from integration.mysql_server import Server
 from integration.test_mysql_sessions import BEFORE, DIALECTS, WRITTEN, Wired, wired
-from proxy.mysql.session_variables import ENDS_IN_ASCII
+from proxy.mysql.state.session_variables import ENDS_IN_ASCII
 
 LEADS = {"big5": b"\xa4", "cp932": b"\x95", "gb18030": b"\xbf", "gbk": b"\xbf", "sjis": b"\x83"}
 UTF8 = {"big5": "中", "cp932": "ぁ", "gb18030": "ぁ", "gbk": "ぁ", "sjis": "ぁ"}  # the last byte begins a character

@@ -14,7 +14,7 @@ from typing import Any, BinaryIO
 import pymysql
 from pymysql.constants import CLIENT
 
-from proxy.mysql.packets import (
+from proxy.mysql.wire.packets import (
     CLIENT_DEPRECATE_EOF,
     COM_CHANGE_USER,
     COM_QUERY,

@@ -10,7 +10,7 @@ from integration.oracle.answers import parse
 from integration.proxy_thread import Beside
 from integration.raw_client import RawClient, bound
 from integration.served import last_served
-from proxy.mysql.packets import lenenc
+from proxy.mysql.wire.packets import lenenc
 
 
 def query_of(sql: str) -> str:

@@ -4,7 +4,7 @@
                               -> OpenCache.read -> Pump.miss -> Engine -> Executor -> MySQL
     MySQL's binlog -> ChangeSource -> Pump.on_stream -> Engine -> (answers stale, entries current)
 
-One event loop, one thread. Listeners know `proxy.api.System` only; the engine knows nobody.
+One event loop, one thread. Listeners know `proxy.port.api.System` only; the engine knows nobody.
 """
 
 from __future__ import annotations
@@ -30,46 +30,47 @@ from dataflow.messages import Ddl, Gap, Restarted, StreamEvent
 from external_upquery.address import Upstream, is_loopback, parse_upstream
 from external_upquery.admission import Admission
 from planner.matcher import QueryMatcher
-from proxy import source_clock, source_zones
-from proxy.access_log import AccessLog
-from proxy.access_writer import AccessWriter
-from proxy.api import WireFormat
-from proxy.auto_cache import AutoCache
-from proxy.auto_saved import SavedAutomatic
-from proxy.bulk import Bulk
-from proxy.catalog import Catalog
-from proxy.config import Config
-from proxy.definitions import CacheLimits
-from proxy.doubts import Doubts
-from proxy.evidence import EarnedFile
-from proxy.fill_budget import FillBudget
-from proxy.gate import Gate
-from proxy.grpc_rows import FORMAT, encoder_for
-from proxy.grpc_server import GrpcListener, GrpcOptions
-from proxy.http_server import HttpListener
-from proxy.lateness import Lateness
-from proxy.loop_load import LoopLoad
-from proxy.machine import is_open
-from proxy.memory import MemoryGuard
-from proxy.mysql import rows as mysql_rows
-from proxy.mysql.certificate import server_context
-from proxy.mysql.handshake import login_settings
-from proxy.mysql.listener import MysqlListener
-from proxy.mysql.rights import is_admin
-from proxy.mysql.shared import MysqlOptions, Shared
-from proxy.planning import warm_up
-from proxy.pump import Pump
-from proxy.router import Router
-from proxy.source import Source, Upqueries
-from proxy.source_clock import SourceClock
-from proxy.source_watch import SourceWatch
-from proxy.source_zones import SourceZones
-from proxy.sources import source_of
-from proxy.spark import SparkProcess
-from proxy.state import StateStore
-from proxy.state_folder import find_files, owned, source_name
-from proxy.warm_up import WarmUp
-from proxy.write_rates import WriteRates
+from proxy.access.log import AccessLog
+from proxy.access.writer import AccessWriter
+from proxy.auto.decisions import AutoCache
+from proxy.auto.fill_budget import FillBudget
+from proxy.auto.saved import SavedAutomatic
+from proxy.auto.write_rates import WriteRates
+from proxy.cache.evidence import EarnedFile
+from proxy.catalog.catalog import Catalog
+from proxy.catalog.definition_file import StateStore
+from proxy.catalog.distrusted import Doubts
+from proxy.catalog.limits import CacheLimits
+from proxy.fills.fills import Bulk
+from proxy.fills.spark_process import SparkProcess
+from proxy.fills.warm_up import WarmUp
+from proxy.grpc.rows import FORMAT, encoder_for
+from proxy.grpc.server import GrpcListener, GrpcOptions
+from proxy.http.server import HttpListener
+from proxy.loop.lateness import Lateness
+from proxy.loop.loop_load import LoopLoad
+from proxy.mysql.login.certificate import server_context
+from proxy.mysql.login.handshake import login_settings
+from proxy.mysql.reads.rights import is_admin
+from proxy.mysql.session.listener import MysqlListener
+from proxy.mysql.session.shared import MysqlOptions, Shared
+from proxy.mysql.wire import rows as mysql_rows
+from proxy.planning.process import warm_up
+from proxy.port.api import WireFormat
+from proxy.pump.memory_guard import MemoryGuard
+from proxy.pump.pump import Pump
+from proxy.settings.config import Config
+from proxy.settings.machine import is_open
+from proxy.source import clock as source_clock
+from proxy.source import zones as source_zones
+from proxy.source.clock import SourceClock
+from proxy.source.history_watch import SourceWatch
+from proxy.source.source import Source, Upqueries
+from proxy.source.sources import source_of
+from proxy.source.zones import SourceZones
+from proxy.state_dir.folder import find_files, owned, source_name
+from proxy.system.source_gate import Gate
+from proxy.system.system import Router
 from sqltypes.schema import ZONE_TABLES
 from upwell.extras import how_to_install
 from vstream.source import ChangeSource

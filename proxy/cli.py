@@ -1,7 +1,7 @@
 """`upwell serve` and `upwell doctor`: options in, exit status out. The launcher loads this module by name.
 
-Every option of `serve` is made from `proxy/config.py`. Exit status: 0 stopped as asked, 1 the doctor found what keeps
-the source from being cached, 2 a wrong option or file, 3 the source cannot be reached.
+Every option of `serve` is made from `proxy/settings/config.py`. Exit status: 0 stopped as asked, 1 the doctor found
+what keeps the source from being cached, 2 a wrong option or file, 3 the source cannot be reached.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ import structlog
 import uvloop
 
 from external_upquery.address import parse_upstream
-from proxy.config import BY_NAME, SETTINGS, Config, Setting, from_process, upstream_from_process
-from proxy.log_lines import LogLines, Rate
-from proxy.machine import clients_within, raise_open_files, too_few_files
+from proxy.loop.log_lines import LogLines, Rate
+from proxy.settings.config import BY_NAME, SETTINGS, Config, Setting, from_process, upstream_from_process
+from proxy.settings.machine import clients_within, raise_open_files, too_few_files
 from sqltypes.errors import ConfigError, UpwellError
 from upwell.command import Failed, json_option, print_json
 
@@ -164,11 +164,11 @@ def run_doctor(as_json: bool, **options: str | None) -> None:
     upstream = parse_upstream(url)
     with quiet():  # what is logged on the way is told by the findings
         if upstream.kind == "vitess":
-            from proxy import vitess_doctor
+            from proxy.source import vitess_doctor
 
             findings = vitess_doctor.check(upstream)
         else:
-            from proxy import second_opinion
+            from proxy.source import second_opinion
 
             findings = check(upstream, connections=connections)
             if not any(finding.severity is Severity.ERROR for finding in findings):

@@ -13,9 +13,9 @@ from dataclasses import fields, replace
 import structlog
 
 from proxy.app import App, limits_of
-from proxy.config import Config
-from proxy.grpc_server import GrpcListener
-from proxy.mysql.certificate import checked_pem, server_context
+from proxy.grpc.server import GrpcListener
+from proxy.mysql.login.certificate import checked_pem, server_context
+from proxy.settings.config import Config
 from sqltypes.errors import ConfigError
 
 log = structlog.get_logger("upwell")

@@ -2,8 +2,8 @@
 reverse.
 
 Where MySQL sorts, it takes the first max_sort_length bytes of the weights of a PAD SPACE string alone, at least 1,024
-in a session that has hits (`proxy/mysql/session_variables.py`), and through an index all of it. So a longer one has no
-key in the order.
+in a session that has hits (`proxy/mysql/state/session_variables.py`), and through an index all of it. So a longer one
+has no key in the order.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ from integration.mysql_suite import package, statements
 from integration.mysql_suite.choice import Ranked, choice, is_one_of, other_ways, with_ties
 from integration.mysql_suite.statements import Treatment, treatment
 from integration.oracle.answers import Answer
-from proxy.mysql.packets import lenenc
+from proxy.mysql.wire.packets import lenenc
 
 
 def answer(*rows: tuple[str, ...]) -> Answer:

@@ -10,7 +10,7 @@ import grpc
 from benchmarks.compare.load import Load, NotWhatItIsCalled, Run, all_hits
 from benchmarks.compare.side import Counts, Side
 from benchmarks.grpc_hits import EXECUTE, IN_FLIGHT
-from proxy.mysql.packets import COM_QUIT, ERR, packet
+from proxy.mysql.wire.packets import COM_QUIT, ERR, packet
 from upwell.token_file import Credentials
 from upwell.v1 import upwell_pb2 as pb
 

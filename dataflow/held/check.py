@@ -1,7 +1,7 @@
 """A check of a fill: what a reader derives from it, compared with MySQL's own answer to the client's own text.
 
 Both come from one snapshot: the text runs in the upquery's transaction. So they must be equal, but for what MySQL may
-choose. What decides that knows columns and encodings, and lies above the engine (`proxy/trust.py`).
+choose. What decides that knows columns and encodings, and lies above the engine (`proxy/cache/trust.py`).
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ keyspace to another one. So vtgate is asked, with statements that read nothing:
  who asks                        | when
 ---------------------------------+------------------------------------------------------------------------------------
  reflection                      | before a table is cached: this is the route that all else is compared with
- `proxy/vtgate_watch.py`         | each second, for all tables that are cached. A table with another route becomes
+ `proxy/source/route_watch.py`         | each second, for all tables that are cached. A table with another route becomes
                                  | holes, and is reflected anew
  an upquery, of its own tables   | directly before and directly behind its statements, on its own connection. vtgate
                                  | plans a statement between the two, by one VSchema. So where the route is the known

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-import proxy.keys
-import proxy.lookups
+import proxy.cache.key_binder
+import proxy.read.lookups
 from dataflow.held.reader import ReaderNode
-from proxy.keys import KeyBinder
+from proxy.cache.key_binder import KeyBinder
 from tests.simulation.mutant import Patch, all_of, attribute, edit
 
 
@@ -28,7 +28,11 @@ def no_order(*_: object) -> dict[int, Any]:
 
 ROWS, ORDER = frozenset({"rows"}), frozenset({"order"})
 FAULTS = (
-    Fault("lists are answered in their own order", attribute(proxy.keys, "in_reading_order", no_order), ORDER, 9),
+    Fault(
+        "lists are answered in their own order",
+        attribute(proxy.cache.key_binder, "in_reading_order", no_order),
+        ORDER, 9,
+    ),
     Fault(
         "what a list names twice is answered twice",
         all_of(
@@ -59,7 +63,7 @@ FAULTS = (
     Fault(
         "a value that is not held has the rows of another",
         edit(
-            proxy.lookups,
+            proxy.read.lookups,
             "_complete",
             (
                 "                return False",

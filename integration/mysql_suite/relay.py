@@ -16,8 +16,8 @@ from integration.mysql_suite.tally import Tally
 from integration.mysql_suite.upstream import Upstream, error
 from integration.proxy_thread import Beside
 from integration.raw_client import Ended
-from proxy.mysql.login_packets import parse_greeting
-from proxy.mysql.packets import (
+from proxy.mysql.login.login_packets import parse_greeting
+from proxy.mysql.wire.packets import (
     CLIENT_DEPRECATE_EOF,
     CLIENT_QUERY_ATTRIBUTES,
     COM_CHANGE_USER,

@@ -8,7 +8,7 @@ import struct
 from collections.abc import Callable
 
 from integration.raw_client import Ended, RawClient
-from proxy.mysql.packets import ERR, packet
+from proxy.mysql.wire.packets import ERR, packet
 
 PATIENCE = 45.0  # seconds that a statement may take through the proxy
 

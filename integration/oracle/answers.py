@@ -27,7 +27,7 @@ from integration.oracle.trees import (
     TIMESTAMP,
     TINY,
 )
-from proxy.mysql.packets import ERR, OK, parse_error, parse_ok, read_lenenc, read_lenenc_int
+from proxy.mysql.wire.packets import ERR, OK, parse_error, parse_ok, read_lenenc, read_lenenc_int
 
 # Flags of a column that MySQL tells of a prepared statement, and keeps to itself where a run's rows go through a
 # temporary table: keys, AUTO_INCREMENT, no default, ON UPDATE; that a number's text is binary.

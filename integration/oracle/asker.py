@@ -20,7 +20,7 @@ from integration.oracle.world import LOOSE
 from integration.proxy_thread import Beside, proxy_in_thread
 from integration.raw_client import Ended, RawClient
 from integration.served import Reads
-from proxy.mysql.packets import packet
+from proxy.mysql.wire.packets import packet
 
 LOST = 2013  # the connection ended
 AT_ONCE = 16  # statements that are sent before the first answer is read

@@ -24,7 +24,7 @@ from integration.oracle.round import Finding, Round, Tally
 from integration.oracle.script import Script
 from integration.oracle.shrink import Shrinker
 from integration.oracle.writer import EVERY
-from proxy.mysql import rows
+from proxy.mysql.wire import rows
 from tests.support.in_steps import everything_in_steps
 
 DATABASE = "oracle"

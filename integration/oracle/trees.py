@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 
-from proxy.mysql.packets import lenenc
+from proxy.mysql.wire.packets import lenenc
 
 NOT_BOUND = -1
 UNSIGNED = 0x8000

@@ -17,7 +17,7 @@ from integration.orm_statements.data import TABLES, inserts
 from integration.orm_statements.recorder import Recorder
 from integration.orm_statements.script import DATABASE, SCRIPTS, Header, write
 from integration.private_mysql import find_mysql
-from proxy.mysql.packets import CLIENT_MULTI_STATEMENTS
+from proxy.mysql.wire.packets import CLIENT_MULTI_STATEMENTS
 
 SCHEMA = Path(__file__).with_name("schema.sql")
 CLIENT_FOUND_ROWS = 1 << 1

@@ -29,7 +29,7 @@ from integration.orm_statements.kinds import is_select
 from integration.orm_statements.record import made
 from integration.orm_statements.script import Script, all_scripts
 from integration.private_mysql import find_mysql
-from proxy.proxied import shape_of
+from proxy.auto.passed_reads import shape_of
 
 # A shape is cached as soon as it is read twice: what is judged is which ones can be.
 EAGER = ("--auto-cache=on", "--auto-cache-reads=2", "--auto-cache-time=0ms")

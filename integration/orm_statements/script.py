@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from integration.raw_client import joined, nulls
-from proxy.mysql.packets import lenenc, read_lenenc
+from proxy.mysql.wire.packets import lenenc, read_lenenc
 
 SCRIPTS = Path(__file__).with_name("scripts")
 DATABASE = "orm_shop"  # as the scripts name it

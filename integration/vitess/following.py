@@ -11,10 +11,10 @@ from external_upquery.address import parse_upstream
 from integration.vitess.cluster import Cluster
 from integration.vitess.proxy import address
 from integration.vitess.shop import ITEM, SHARDED, Writer, executed
-from proxy.accounts import Accounts
 from proxy.app import TICK
-from proxy.source_watch import SourceWatch
-from proxy.vitess_source import VitessSource
+from proxy.port.accounts import Accounts
+from proxy.source.history_watch import SourceWatch
+from proxy.source.vitess import VitessSource
 from sqltypes.expression import Row, Value
 from tests.support.waiting import until
 from vstream.source import Sink

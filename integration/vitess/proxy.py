@@ -16,7 +16,7 @@ from gtid_tracker.gtid import GtidSet
 from integration.vitess.cluster import Cluster
 from integration.vitess.shop import executed
 from proxy.app import App, running
-from proxy.config import load_config
+from proxy.settings.config import load_config
 from tests.support.waiting import until
 from upwell.aio import Client
 
@@ -79,7 +79,7 @@ async def proxy_before(cluster: Cluster, keyspace: str, state_dir: Path, **optio
         **{name.replace("_", "-"): text for name, text in options.items()},
     }
     # A process freezes what it has, which here is the tests'. Where a comparison is not waited for, vtgate answers.
-    with patch("proxy.app.freeze"), patch("proxy.auditor.PATIENCE", 10.0):
+    with patch("proxy.app.freeze"), patch("proxy.checking.auditor.PATIENCE", 10.0):
         config = load_config(given, {}, state_dir)
         async with running(config) as app, Client(f"127.0.0.1:{app.grpc_port}", token=app.grpc_token) as client:
             await app.catalog.settled()

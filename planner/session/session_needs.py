@@ -19,13 +19,12 @@ not answered from it. What is here errs on the needing side: a variable is not n
 * The modes of sql_mode, each for itself. Those about dates: something becomes a date that is none, and may have zeros
   or be no day of the calendar, or is cast, or computed with. PAD_CHAR_TO_FULL_LENGTH: a CHAR column is named or
   starred, or there may be a temporary table, which may have one. The others: by the words whose meaning they change.
-  Whether one of the strict modes is on: bytes become a string of a character set.
-  What ANSI_QUOTES changes is seen in the client's own text (`proxy/mysql/sql_modes.py`), and what NO_BACKSLASH_ESCAPES
-  does, but in patterns of LIKE that are no plain strings. Those by which MySQL computes,
-  and the character set of strings, count for a query that computes, or reads a VIRTUAL column; all of them for one that
-  reads a view, whose stored text may be read by them. Where a query only joins, groups and adds up, it is the set
-  of strings alone, unless it names a column of a type whose values a mode may change as they are stored in a temporary
-  table (`_STEADY`).
+  Whether one of the strict modes is on: bytes become a string of a character set. What ANSI_QUOTES changes is seen in
+  the client's own text (`proxy/mysql/state/sql_modes.py`), and what NO_BACKSLASH_ESCAPES does, but in patterns of LIKE
+  that are no plain strings. Those by which MySQL computes, and the character set of strings, count for a query that
+  computes, or reads a VIRTUAL column; all of them for one that reads a view, whose stored text may be read by them.
+  Where a query only joins, groups and adds up, it is the set of strings alone, unless it names a column of a type whose
+  values a mode may change as they are stored in a temporary table (`_STEADY`).
 * max_allowed_packet, where it is another one than that of the sessions that fill caches, or below 16 MiB: by the words
   for functions that make strings, and where a column of JSON is named.
 * The others: by the words for what they change.

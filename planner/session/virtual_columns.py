@@ -51,7 +51,8 @@ WRITTEN = frozenset({COLLATION, BY_CODES, STRINGS, BYTES, SENT, UTF8MB4, PACKET,
 )
 """What MySQL writes into an expression, as it was in the session that made the table: the character set of each
 literal, the mode of WEEK(). Where utf8mb4 has another collation MySQL fails, or not, by who has opened the table. And
-PACKET: a row that is looked at has no string as long as that (`proxy/mysql/session_variables.py`, LEAST_PACKET)."""
+PACKET: a row that is looked at has no string as long as that (`proxy/mysql/state/session_variables.py`,
+LEAST_PACKET)."""
 
 
 def finder_of(

@@ -180,7 +180,7 @@ def _moved(slot: Slot, more: int) -> Slot:
 def outline(shape: str) -> str:
     """What is left of a shape without all that other values could change: the letters of its words and names. Shapes
     with different outlines are different; texts that differ in literals, hints and comments only have the same outline
-    (but for oddities: `proxy/mysql/text_cuts.py`, `one_outline`).
+    (but for oddities: `proxy/mysql/text/text_cuts.py`, `one_outline`).
 
     >>> outline("SELECT * FROM t WHERE a = ? AND b2 IN (?...)")
     'SELECTFROMTWHEREAANDBIN'

@@ -6,7 +6,7 @@ from benchmarks.many_clients import whole_payloads
 from benchmarks.mysql_pass import ended
 from benchmarks.points import Measured, Rounds
 from benchmarks.sysbench import Outcome, SysbenchFailed, parsed
-from proxy.mysql.packets import end_payload, lenenc, packet
+from proxy.mysql.wire.packets import end_payload, lenenc, packet
 
 PRINTED = """
 SQL statistics:

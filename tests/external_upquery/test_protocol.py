@@ -19,7 +19,7 @@ from external_upquery.protocol import (
     command,
     query,
 )
-from proxy.mysql.packets import lenenc
+from proxy.mysql.wire.packets import lenenc
 from sqltypes.errors import SourceError
 from tests.support import mysql_packets as server
 

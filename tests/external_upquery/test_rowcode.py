@@ -8,7 +8,7 @@ import pytest
 
 from external_upquery import rowcode
 from external_upquery.rowcode import CONVERSIONS, WIDE, row_decoders
-from proxy.mysql.packets import lenenc, packet
+from proxy.mysql.wire.packets import lenenc, packet
 from sqltypes.expression import Row
 
 VALUES = {

@@ -15,13 +15,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, cast
 
-from proxy.mysql.auth_relay import Terms
-from proxy.mysql.logged_in import LoggedIn
-from proxy.mysql.login_packets import parse_greeting
-from proxy.mysql.packet_stream import PacketStream
-from proxy.mysql.packets import CLIENT_SESSION_TRACK
-from proxy.mysql.session import Session
-from proxy.mysql.shared import Shared
+from proxy.mysql.login.auth_relay import Terms
+from proxy.mysql.login.logged_in import LoggedIn
+from proxy.mysql.login.login_packets import parse_greeting
+from proxy.mysql.session.session import Session
+from proxy.mysql.session.shared import Shared
+from proxy.mysql.wire.packet_stream import PacketStream
+from proxy.mysql.wire.packets import CLIENT_SESSION_TRACK
 from tests.fuzz.system import Counts
 from tests.support.mysql_packets import ok
 from tests.support.scripted_mysql import greeting

@@ -12,10 +12,8 @@ from dataclasses import dataclass, replace
 from functools import cache
 from typing import cast
 
-from proxy.mysql.announced import Announced, definitions_in, same_names
-from proxy.mysql.auth_relay import AuthRelay, Terms, Turn
-from proxy.mysql.bound_values import NotDecoded
-from proxy.mysql.login_packets import (
+from proxy.mysql.login.auth_relay import AuthRelay, Terms, Turn
+from proxy.mysql.login.login_packets import (
     encode_change_user,
     encode_handshake_response,
     is_too_old,
@@ -25,17 +23,19 @@ from proxy.mysql.login_packets import (
     parse_handshake_response,
     wants_tls,
 )
-from proxy.mysql.packet_stream import LARGEST_LOGIN, Lost, PacketStream
-from proxy.mysql.packets import LARGEST, Malformed, lenenc, packet, parse_error, parse_ok
-from proxy.mysql.password_key import PasswordKey, encrypt
-from proxy.mysql.prepared import PreparedStatement, text_at
-from proxy.mysql.responses import Exchange, Kind, Outcome, Responses
-from proxy.mysql.session_state import SessionState
-from proxy.mysql.session_variables import ASK_COLUMNS, BETWEEN, TOGETHER, asked_values
-from proxy.mysql.tracker_entries import entries
-from proxy.mysql.trackers import only_row
-from proxy.mysql.wires import Commands
-from proxy.session_api import SessionCache
+from proxy.mysql.login.password_key import PasswordKey, encrypt
+from proxy.mysql.reads.announced import Announced, definitions_in, same_names
+from proxy.mysql.reads.prepared_statement import PreparedStatement, text_at
+from proxy.mysql.session.questions_to_mysql import only_row
+from proxy.mysql.state.session_state import SessionState
+from proxy.mysql.state.session_variables import ASK_COLUMNS, BETWEEN, TOGETHER, asked_values
+from proxy.mysql.wire.bound_values import NotDecoded
+from proxy.mysql.wire.packet_stream import LARGEST_LOGIN, Lost, PacketStream
+from proxy.mysql.wire.packets import LARGEST, Malformed, lenenc, packet, parse_error, parse_ok
+from proxy.mysql.wire.responses import Exchange, Kind, Outcome, Responses
+from proxy.mysql.wire.sockets import Commands
+from proxy.mysql.wire.tracker_entries import entries
+from proxy.port.session import SessionCache
 from tests.fuzz.payloads import cut, mutated, pieces
 from tests.fuzz.shrinking import smaller_bytes, spelled
 from tests.fuzz.system import COLUMNS, DEFINITIONS, BenchCache, Counts

@@ -15,10 +15,10 @@ from typing import Any
 from unittest.mock import patch
 
 from external_upquery.address import Upstream
-from proxy.mysql.handshake import LoginSettings, log_in
-from proxy.mysql.logged_in import LoggedIn
-from proxy.mysql.login_packets import tls_request
-from proxy.mysql.packets import packet
+from proxy.mysql.login.handshake import LoginSettings, log_in
+from proxy.mysql.login.logged_in import LoggedIn
+from proxy.mysql.login.login_packets import tls_request
+from proxy.mysql.wire.packets import packet
 from sqltypes.errors import ClientLeft, UpwellError
 from tests.fuzz.bench import JumpingLoop, none_unraised
 from tests.fuzz.payloads import cut, mutated, numbered
@@ -81,7 +81,7 @@ class LoginCase:
             return server
 
         upstream = Upstream(host="mysql", port=3306, user="", password="", unix_socket="/x" if self.unix else "")
-        with patch("proxy.mysql.handshake.connected", connect):
+        with patch("proxy.mysql.login.handshake.connected", connect):
             settings = LoginSettings(upstream, None, False, None, SECONDS)
             login = asyncio.ensure_future(log_in(client, settings))
             for name, data in self.steps:

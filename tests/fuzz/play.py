@@ -19,11 +19,11 @@ from typing import Any, cast
 from structlog.testing import capture_logs
 
 from external_upquery.address import parse_upstream
-from proxy.mysql.handshake import login_settings
-from proxy.mysql.listener import MysqlListener
-from proxy.mysql.packets import CLIENT_DEPRECATE_EOF, packet
-from proxy.mysql.reads import Transactions
-from proxy.mysql.shared import MysqlOptions
+from proxy.mysql.login.handshake import login_settings
+from proxy.mysql.reads.gate import Transactions
+from proxy.mysql.session.listener import MysqlListener
+from proxy.mysql.session.shared import MysqlOptions
+from proxy.mysql.wire.packets import CLIENT_DEPRECATE_EOF, packet
 from tests.fuzz.bench import JumpingLoop, bench_session, none_unraised
 from tests.fuzz.payloads import pieces
 from tests.fuzz.shrinking import Step

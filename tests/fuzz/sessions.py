@@ -10,7 +10,7 @@ import struct
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from proxy.mysql.packets import (
+from proxy.mysql.wire.packets import (
     CLIENT_CONNECT_ATTRS,
     CLIENT_DEPRECATE_EOF,
     CLIENT_PLUGIN_AUTH,

@@ -12,12 +12,12 @@ from zlib import crc32
 
 from gtid_tracker.gtid import GtidSet
 from planner.matcher import QueryMatcher
-from proxy.accounts import Accounts
-from proxy.api import Answer, CacheInfo, MadeBy, ParameterInfo, ParameterValue, Served, SystemStatus
-from proxy.mysql.packets import lenenc
-from proxy.mysql.shared import MysqlOptions, Shared
-from proxy.proxied import Judge, ProxiedQueries
-from proxy.session_api import SessionSystem
+from proxy.auto.passed_reads import Judge, ProxiedQueries
+from proxy.mysql.session.shared import MysqlOptions, Shared
+from proxy.mysql.wire.packets import lenenc
+from proxy.port.accounts import Accounts
+from proxy.port.api import Answer, CacheInfo, MadeBy, ParameterInfo, ParameterValue, Served, SystemStatus
+from proxy.port.session import SessionSystem
 from sqltypes.errors import BadParameters, Overloaded, SourceDown, SourceError, UnknownCache
 from sqltypes.schema import BIGINT, ResultColumn, SqlType
 from sqltypes.zone import Zone
@@ -37,7 +37,7 @@ CHANGING_KEY = 5  # whose answer is another whenever the stream has moved
 
 
 class NothingCompared:
-    """In the place of `proxy/told_hits.py`."""
+    """In the place of `proxy/checking/told_hits.py`."""
 
     def judges(self, body: bytes, settings: object) -> bool:
         return False

@@ -11,14 +11,14 @@ from typing import Any
 
 import pytest
 
-from proxy.mysql.handshake import _Login
-from proxy.mysql.packets import packet
-from proxy.mysql.prepared import PreparedStatement
-from proxy.mysql.relay import Relay
-from proxy.mysql.responses import Responses
-from proxy.mysql.session import HANDLERS, Session
-from proxy.mysql.shared import Member, Shared
-from proxy.mysql.upstream import Upstream
+from proxy.mysql.login.handshake import _Login
+from proxy.mysql.reads.prepared_statement import PreparedStatement
+from proxy.mysql.session.relay import Relay
+from proxy.mysql.session.session import HANDLERS, Session
+from proxy.mysql.session.shared import Member, Shared
+from proxy.mysql.session.upstream import Upstream
+from proxy.mysql.wire.packets import packet
+from proxy.mysql.wire.responses import Responses
 from sqltypes.errors import UpwellError
 from tests.fuzz import run
 from tests.fuzz.decoders import TARGETS, BytesCase

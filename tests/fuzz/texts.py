@@ -10,10 +10,10 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from planner.matcher import QueryMatcher
-from proxy.mysql.commands import like, may_be_command, recognise
-from proxy.mysql.statement_kind import classify
-from proxy.mysql.text_cuts import cut
-from proxy.mysql.texts import TextMatcher, steering
+from proxy.mysql.text.own_sql_syntax import like, may_be_command, recognise
+from proxy.mysql.text.statement_kind import classify
+from proxy.mysql.text.text_cuts import cut
+from proxy.mysql.text.text_matcher import TextMatcher, steering
 from sqltypes.errors import ParseError
 from tests.fuzz.payloads import mutated
 from tests.fuzz.shrinking import smaller_bytes, spelled

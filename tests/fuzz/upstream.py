@@ -11,7 +11,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from zlib import crc32
 
-from proxy.mysql.packets import (
+from proxy.mysql.session.questions_to_mysql import ASK_TRACKS
+from proxy.mysql.state.session_variables import APART, ASK, BETWEEN, PINNED_VALUES, TOGETHER, TRACKS, switched_on
+from proxy.mysql.wire.packets import (
     COM_CHANGE_USER,
     COM_FIELD_LIST,
     COM_QUERY,
@@ -32,8 +34,6 @@ from proxy.mysql.packets import (
     lenenc,
     ok_bytes,
 )
-from proxy.mysql.session_variables import APART, ASK, BETWEEN, PINNED_VALUES, TOGETHER, TRACKS, switched_on
-from proxy.mysql.trackers import ASK_TRACKS
 from tests.fuzz.bench import BenchTransport
 from tests.fuzz.payloads import mutated, numbered, pieces
 from tests.fuzz.system import DEFINITIONS, SERVER

@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from proxy.api import BY_GRPC, MadeBy
-from proxy.definitions import CacheLimits
-from proxy.named_cache import NamedCache
+from proxy.cache.named_cache import NamedCache
+from proxy.catalog.limits import CacheLimits
+from proxy.port.api import BY_GRPC, MadeBy
 from sqltypes.errors import Overloaded
 
 ANN, BOB = replace(BY_GRPC, account="ann@h"), replace(BY_GRPC, account="bob@h")

@@ -10,10 +10,10 @@ from typing import cast
 import pytest
 import uvloop
 
-from proxy.beat import Beat
-from proxy.gate import Gate
-from proxy.pump import CATCHING_UP
-from proxy.router import Router
+from proxy.loop.beat import Beat
+from proxy.pump.pump import CATCHING_UP
+from proxy.system.source_gate import Gate
+from proxy.system.system import Router
 from vstream.source import ChangeSource
 
 
@@ -71,7 +71,7 @@ def test_what_had_closed_it_before_keeps_it_closed() -> None:
 @pytest.mark.parametrize("kernel", [True, False])
 def test_a_beat_tells_how_late_it_is(monkeypatch: pytest.MonkeyPatch, kernel: bool) -> None:
     if not kernel:
-        monkeypatch.setattr("proxy.beat._kernel_timers", lambda: None)
+        monkeypatch.setattr("proxy.loop.beat._kernel_timers", lambda: None)
 
     async def scenario() -> list[float]:
         beats: list[float] = []

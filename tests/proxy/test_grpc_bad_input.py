@@ -10,8 +10,8 @@ import grpc
 import pytest
 import structlog
 
-from proxy.grpc_errors import as_upwell_error, sentence, status_code
-from proxy.grpc_server import GrpcOptions
+from proxy.grpc.errors import as_upwell_error, sentence, status_code
+from proxy.grpc.server import GrpcOptions
 from sqltypes import errors as ours
 from tests.support.grpc_listener import Served, serving
 from upwell.v1 import upwell_pb2 as pb

@@ -11,8 +11,8 @@ import grpc
 import pytest
 
 from gtid_tracker.gtid import GtidSet
-from proxy.api import Freshness, Otherwise
-from proxy.grpc_values import freshness_asked
+from proxy.grpc.requests import freshness_asked
+from proxy.port.api import Freshness, Otherwise
 from sqltypes.errors import BadParameters
 from tests.support.fake_system import SERVER
 from tests.support.grpc_listener import Served, serving

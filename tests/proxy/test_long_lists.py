@@ -8,11 +8,11 @@ from typing import Any, cast
 
 from dataflow.fills.fill import Read
 from dataflow.messages import UpqueryRequest
-from proxy.api import Served, WireFormat
-from proxy.caches import OpenCache
-from proxy.keys import MOST_KEYS, KeyBinder
-from proxy.misses import Misses
-from proxy.mysql.rows import FORMATS, TEXT
+from proxy.cache.key_binder import MOST_KEYS, KeyBinder
+from proxy.mysql.wire.rows import FORMATS, TEXT
+from proxy.port.api import Served, WireFormat
+from proxy.read.misses import Misses
+from proxy.read.open_cache import OpenCache
 from sqltypes.expression import Row
 from tests.simulation.desk import Announced, Desk, packed, unpacked
 from tests.support.engine_rig import Rig, gtids

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataflow.engine import Engine
 from gtid_tracker.gtid import GtidSet
-from proxy.memory import MemoryGuard
+from proxy.pump.memory_guard import MemoryGuard
 
 MIB = 1 << 20
 

@@ -15,10 +15,10 @@ from dataflow.messages import Ready, UpqueryAnswer, UpqueryRequest
 from gtid_tracker.bracket import Bracket
 from gtid_tracker.gtid import GtidSet
 from planner.tree.plan import Mode
-from proxy.api import Answer, Served
-from proxy.caches import OpenCache
-from proxy.given_hit import GivenHit
-from proxy.trust import SLOW_SECONDS, Trust
+from proxy.cache.trust import SLOW_SECONDS, Trust
+from proxy.checking.given_hit import GivenHit
+from proxy.port.api import Answer, Served
+from proxy.read.open_cache import OpenCache
 from tests.simulation.desk import Desk
 from tests.simulation.queries import query
 

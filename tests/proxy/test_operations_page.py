@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from proxy.config import SETTINGS
+from proxy.settings.config import SETTINGS
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs/operations.md").read_text()
 

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 from external_upquery.passed import Passed
-from proxy.router import VISIBLE_SOON, Router
+from proxy.system.system import VISIBLE_SOON, Router
 from tests.support.engine_rig import OLD, Rig, gtids
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from proxy.subscriptions import Subscriptions
+from proxy.system.subscriptions import Subscriptions
 from sqltypes.errors import SourceDown
 
 

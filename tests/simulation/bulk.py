@@ -9,7 +9,7 @@ from dataflow.engine import Engine
 from dataflow.held.derivation import Params
 from dataflow.messages import Filled, UpqueryRequest
 from gtid_tracker.bracket import Bracket
-from proxy.named_cache import NamedCache
+from proxy.cache.named_cache import NamedCache
 from sqltypes.expression import Key
 from tests.simulation.flights import Flight
 from tests.simulation.queries import Parameters, query

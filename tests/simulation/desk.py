@@ -14,14 +14,14 @@ from dataflow.held.entries import Held
 from dataflow.held.in_steps import Steps
 from dataflow.held.reader import ReaderNode
 from dataflow.messages import Effect, UpqueryRequest
-from proxy.api import Encoder, Join, Served, WireFormat
-from proxy.caches import OpenCache
-from proxy.histogram import Histogram
-from proxy.keys import KeyBinder
-from proxy.long_sql import substituted
-from proxy.named_cache import NamedCache
-from proxy.router import Router
-from proxy.sample import Sampler
+from proxy.cache.key_binder import KeyBinder
+from proxy.cache.named_cache import NamedCache
+from proxy.checking.sampler import Sampler
+from proxy.loop.histogram import Histogram
+from proxy.port.api import Encoder, Join, Served, WireFormat
+from proxy.read.literals import substituted
+from proxy.read.open_cache import OpenCache
+from proxy.system.system import Router
 from sqltypes.expression import Key, Row
 from sqltypes.schema import ResultColumn
 from tests.simulation.queries import Query

@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
 from dataflow.held.in_steps import Holes
-from proxy.api import Answer
-from proxy.caches import OpenCache
-from proxy.misses import Misses
-from proxy.router import Router
-from proxy.slices import Slices
+from proxy.loop.slices import Slices
+from proxy.port.api import Answer
+from proxy.read.misses import Misses
+from proxy.read.open_cache import OpenCache
+from proxy.system.system import Router
 from sqltypes.errors import EvaluationError, UpwellError
 from sqltypes.expression import Row
 from tests.simulation.desk import Desk, unpacked

@@ -33,10 +33,10 @@ from gtid_tracker.bracket import Bracket
 from gtid_tracker.progress import PositionWaits
 from gtid_tracker.ring import Ring
 from gtid_tracker.tracker import Cut
-from proxy.caches import OpenCache
-from proxy.comparison import Comparer
-from proxy.held_answers import HeldAnswers
-from proxy.suspicions import Suspicions
+from proxy.checking.comparison import Comparer
+from proxy.checking.ddl_excuses import Suspicions
+from proxy.read.held_answers import HeldAnswers
+from proxy.read.open_cache import OpenCache
 from tests.simulation.bulk import Bulk
 from tests.simulation.flights import NOTHING, Asked
 from tests.simulation.mutant import Mutant, all_of, always, attribute, edit, nothing

@@ -7,7 +7,7 @@ from dataflow.messages import UpqueryRequest
 from external_upquery.vitess import snapshot
 from gtid_tracker.bracket import NOTHING, Bracket
 from gtid_tracker.gtid import GtidSet
-from proxy.comparison import Comparer, Comparison
+from proxy.checking.comparison import Comparer, Comparison
 from tests.simulation.flights import Flight
 from tests.simulation.mutant import Mutant, all_of, attribute, edit
 from tests.simulation.sharded import Sharded, ShardedFlight

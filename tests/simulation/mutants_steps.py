@@ -12,8 +12,8 @@ from dataflow.fills.waiting_reads import Reads
 from dataflow.held.in_steps import RowsAt
 from dataflow.held.ranges import Range
 from dataflow.operators.bag import Bag
-from proxy.held_answers import HeldAnswers
-from proxy.misses import Misses
+from proxy.read.held_answers import HeldAnswers
+from proxy.read.misses import Misses
 from tests.simulation.mutant import Mutant, edit
 
 STEPS = (

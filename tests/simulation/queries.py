@@ -12,7 +12,7 @@ from dataflow.fills.fill import Fill
 from planner.api import plan_query, with_result_columns
 from planner.fill.upquery_sql import fill_columns
 from planner.tree.plan import AnswerArrangement, QueryPlan, ReadLimit
-from proxy.api import ParameterValue
+from proxy.port.api import ParameterValue
 from sqltypes.expression import ParamRef, Row, Value
 from sqltypes.schema import Relation, ResultColumn, SchemaSnapshot, SqlType
 from sqltypes.values import client_literal

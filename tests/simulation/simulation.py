@@ -36,8 +36,8 @@ from dataflow.messages import (
     UpqueryFailed,
     UpqueryRequest,
 )
-from proxy.misses import Misses
-from proxy.router import Router
+from proxy.read.misses import Misses
+from proxy.system.system import Router
 from sqltypes.errors import EvaluationError, SourceDown, SourceError, UpwellError
 from sqltypes.expression import Row
 from tests.simulation.bulk import Bulk

@@ -20,7 +20,7 @@ from dataflow.operators.answer import AnswerNode
 from dataflow.operators.rows import RowsNode
 from dataflow.operators.topk import TopKNode
 from planner.tree.plan import AggregateArrangement, AnswerArrangement, RowsArrangement, TopKArrangement
-from proxy.suspicions import Suspicions
+from proxy.checking.ddl_excuses import Suspicions
 from tests.simulation.checks import Wrong
 from tests.simulation.mutant import Patch, all_of, attribute, edit, nothing
 from tests.simulation.mutants import after_images_only

@@ -1,5 +1,6 @@
 """Schedules in which caches earn their trust: fills are checked in their snapshot, held answers are compared with
-MySQL's at one position, while the stream brings events and keys go (`proxy/trust.py`, `proxy/comparison.py`).
+MySQL's at one position, while the stream brings events and keys go (`proxy/cache/trust.py`,
+`proxy/checking/comparison.py`).
 
 Now and then views are replaced (`ViewSchedule`): until the stream brings that, clients' own texts have other rows. A
 difference is a false alarm, for nothing is wrong. With `planted` something is: then clients are given nothing but
@@ -28,9 +29,9 @@ from dataflow.messages import (
 )
 from planner.api import plan_evict, with_result_columns
 from planner.tree.plan import Caution
-from proxy.comparison import Comparer, Comparison, Outcome, marks_of
-from proxy.fill_check import FillCheck
-from proxy.long_sql import substituted
+from proxy.checking.comparison import Comparer, Comparison, Outcome, marks_of
+from proxy.checking.fill_check import FillCheck
+from proxy.read.literals import substituted
 from sqltypes.errors import UpwellError
 from sqltypes.expression import Row
 from sqltypes.schema import Relation, ResultColumn, SchemaSnapshot, SqlType

@@ -6,13 +6,13 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from proxy.api import CacheInfo, MadeBy, Origin
-from proxy.auto_cache import AutoCache
-from proxy.auto_policy import Policy
-from proxy.fill_budget import FillBudget
-from proxy.loop_load import LoopLoad
-from proxy.proxied import ProxiedQueries, ProxiedQuery
-from proxy.write_rates import WriteRates
+from proxy.auto.decisions import AutoCache
+from proxy.auto.fill_budget import FillBudget
+from proxy.auto.passed_reads import ProxiedQueries, ProxiedQuery
+from proxy.auto.policy import Policy
+from proxy.auto.write_rates import WriteRates
+from proxy.loop.loop_load import LoopLoad
+from proxy.port.api import CacheInfo, MadeBy, Origin
 from sqltypes.errors import UnknownCache, UpwellError
 from tests.support.fake_system import FakeJudge
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from queue import Queue
 
-from proxy.grpc_server import GrpcOptions
+from proxy.grpc.server import GrpcOptions
 from tests.support.grpc_listener import Served, serving
 
 

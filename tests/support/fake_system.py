@@ -9,7 +9,9 @@ from collections.abc import AsyncGenerator, Sequence
 from dataclasses import dataclass, field, replace
 
 from gtid_tracker.gtid import GtidSet
-from proxy.api import (
+from proxy.auto.passed_reads import Judgement, ProxiedQueries
+from proxy.grpc.rows import FORMAT, encoder_for
+from proxy.port.api import (
     ANSWERED_BY_MYSQL,
     BY_GRPC,
     Answer,
@@ -26,9 +28,7 @@ from proxy.api import (
     SystemStatus,
     WireFormat,
 )
-from proxy.bulk_progress import AuditProgress, FillBy, FillProgress
-from proxy.grpc_rows import FORMAT, encoder_for
-from proxy.proxied import Judgement, ProxiedQueries
+from proxy.port.fill_progress import AuditProgress, FillBy, FillProgress
 from sqltypes.errors import (
     BadParameters,
     CacheExists,

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 
-from proxy.grpc_server import GrpcListener, GrpcOptions
+from proxy.grpc.server import GrpcListener, GrpcOptions
 from tests.support.fake_system import FakeSystem
 from upwell.aio import Client
 

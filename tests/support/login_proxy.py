@@ -18,13 +18,13 @@ from unittest import mock
 
 import uvloop
 
-from proxy.mysql import packet_stream
-from proxy.mysql.auth_relay import AuthRelay, Outcome, Step
-from proxy.mysql.handshake import LoginSettings, log_in
-from proxy.mysql.logged_in import LoggedIn
-from proxy.mysql.login_packets import encode_change_user, parse_change_user
-from proxy.mysql.packet_stream import PacketStream
-from proxy.mysql.packets import CLIENT_SESSION_TRACK, COM_CHANGE_USER, OK, ok_bytes, parse_ok
+from proxy.mysql.login.auth_relay import AuthRelay, Outcome, Step
+from proxy.mysql.login.handshake import LoginSettings, log_in
+from proxy.mysql.login.logged_in import LoggedIn
+from proxy.mysql.login.login_packets import encode_change_user, parse_change_user
+from proxy.mysql.wire import packet_stream
+from proxy.mysql.wire.packet_stream import PacketStream
+from proxy.mysql.wire.packets import CLIENT_SESSION_TRACK, COM_CHANGE_USER, OK, ok_bytes, parse_ok
 from sqltypes.errors import UpwellError
 
 PATIENCE = 60.0

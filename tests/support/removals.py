@@ -1,7 +1,7 @@
 """Removes one statement or condition of a module at a time and runs tests: a rule whose removal none of them notices
 has no test.
 
-    python -m tests.support.removals proxy/mysql/grants.py tests/proxy/mysql/test_grants.py
+    python -m tests.support.removals proxy/mysql/reads/grants.py tests/proxy/mysql/reads/test_grants.py
 
 prints each removal that the tests do not notice, and exits with 1 if there is one. Nothing is written: the tests'
 process loads the module without the rule (this file is its plugin).

@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from external_upquery.address import parse_upstream
-from proxy.mysql.certificate import server_context
-from proxy.mysql.handshake import login_settings
-from proxy.mysql.packets import error_payload, parse_error
+from proxy.mysql.login.certificate import server_context
+from proxy.mysql.login.handshake import login_settings
+from proxy.mysql.wire.packets import error_payload, parse_error
 from tests.support.login_proxy import LoginProxy, login_proxy
 from tests.support.scripted_mysql import (
     Script,

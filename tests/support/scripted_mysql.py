@@ -11,7 +11,7 @@ import traceback
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
-from proxy.mysql.packets import ok_payload, packet
+from proxy.mysql.wire.packets import ok_payload, packet
 
 NONCE = b"0123456789abcdefghij"
 CAPABILITIES = 0xDFFFFFFF

@@ -29,8 +29,8 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 
 from integration.raw_client import Ended, RawClient, payloads_of
-from proxy.mysql.login_packets import HandshakeResponse, parse_handshake_response
-from proxy.mysql.packets import (
+from proxy.mysql.login.login_packets import HandshakeResponse, parse_handshake_response
+from proxy.mysql.wire.packets import (
     CLIENT_CONNECT_ATTRS,
     CLIENT_CONNECT_WITH_DB,
     CLIENT_DEPRECATE_EOF,

@@ -17,8 +17,8 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
-from proxy.api import SubscriptionEvent
-from proxy.grpc_server import GrpcOptions
+from proxy.grpc.server import GrpcOptions
+from proxy.port.api import SubscriptionEvent
 from sqltypes import errors as server_errors
 from tests.support.background_proxy import Background, background_proxy
 from tests.support.grpc_listener import Served

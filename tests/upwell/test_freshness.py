@@ -8,8 +8,8 @@ from collections.abc import Iterator
 import pytest
 
 from gtid_tracker.gtid import GtidSet
-from proxy.api import Freshness as Asked
-from proxy.api import Otherwise
+from proxy.port.api import Freshness as Asked
+from proxy.port.api import Otherwise
 from tests.support.background_proxy import Background, background_proxy
 from tests.support.fake_system import SERVER
 from upwell import aio, errors

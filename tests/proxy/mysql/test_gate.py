@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 from gtid_tracker.gtid import GtidSet
 from planner.session.needs import LOCAL
-from proxy.mysql.announced import Heads
-from proxy.mysql.cached_read import CachedRead
-from proxy.mysql.reads import (
+from proxy.mysql.reads.announced import Heads
+from proxy.mysql.reads.cached_read import CachedRead
+from proxy.mysql.reads.gate import (
     AGAIN,
     CHANGED,
     COUNTS,
@@ -35,9 +35,9 @@ from proxy.mysql.reads import (
     Verdict,
     gate,
 )
-from proxy.mysql.session_state import SessionState
-from proxy.mysql.session_variables import PINNED_VALUES, TRACKED, switched_on
-from proxy.mysql.shown import Shown
+from proxy.mysql.reads.shown import Shown
+from proxy.mysql.state.session_state import SessionState
+from proxy.mysql.state.session_variables import PINNED_VALUES, TRACKED, switched_on
 from sqltypes.zone import Zone, fixed
 
 GTIDS = GtidSet.parse("00000000-0000-0000-0000-00000000000a:1-3")

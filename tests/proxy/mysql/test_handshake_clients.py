@@ -15,11 +15,11 @@ import pytest
 import uvloop
 
 from external_upquery.address import parse_upstream
-from proxy.mysql.certificate import server_context
-from proxy.mysql.handshake import log_in, login_settings
-from proxy.mysql.login_packets import tls_request
-from proxy.mysql.packet_stream import LARGEST_LOGIN
-from proxy.mysql.packets import packet
+from proxy.mysql.login.certificate import server_context
+from proxy.mysql.login.handshake import log_in, login_settings
+from proxy.mysql.login.login_packets import tls_request
+from proxy.mysql.wire.packet_stream import LARGEST_LOGIN
+from proxy.mysql.wire.packets import packet
 from sqltypes.errors import (
     ClientLeft,
     DeadlinePassed,

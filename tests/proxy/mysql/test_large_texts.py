@@ -7,9 +7,9 @@ import random
 
 import pytest
 
-from proxy.mysql.effects import effects_of
-from proxy.mysql.shared import MysqlOptions
-from proxy.mysql.statement_kind import classify
+from proxy.mysql.session.shared import MysqlOptions
+from proxy.mysql.state.effects import effects_of
+from proxy.mysql.text.statement_kind import classify
 from tests.fuzz.system import bench_shared
 
 NAMED = ", ".join(f"t.c{number} AS r{number}" for number in range(80))

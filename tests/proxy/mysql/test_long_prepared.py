@@ -6,8 +6,8 @@ import asyncio
 
 import pytest
 
-from proxy.mysql.shared import MysqlOptions, Shared
-from proxy.mysql.statement_kind import Kind
+from proxy.mysql.session.shared import MysqlOptions, Shared
+from proxy.mysql.text.statement_kind import Kind
 from tests.fuzz.system import bench_shared
 
 

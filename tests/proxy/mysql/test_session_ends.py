@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
-from proxy.mysql.packets import CLIENT_DEPRECATE_EOF, CLIENT_PLUGIN_AUTH, OK, packet
-from proxy.mysql.session import HANDLERS, Session
-from proxy.mysql.session_variables import ASK
-from proxy.mysql.shared import MysqlOptions
+from proxy.mysql.session.session import HANDLERS, Session
+from proxy.mysql.session.shared import MysqlOptions
+from proxy.mysql.state.session_variables import ASK
+from proxy.mysql.wire.packets import CLIENT_DEPRECATE_EOF, CLIENT_PLUGIN_AUTH, OK, packet
 from tests.fuzz.bench import BenchTransport, JumpingLoop, bench_session, none_unraised
 from tests.fuzz.payloads import cut
 from tests.fuzz.system import KINDS, Counts, bench_shared

@@ -1,0 +1,1 @@
+"""The access log: each read as a row of Parquet."""

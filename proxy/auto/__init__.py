@@ -1,0 +1,1 @@
+"""Automatic caching: which queries that passed become caches, and which caches leave."""

@@ -1,0 +1,82 @@
+"""What automatic caching goes by: how many reads of a shape make it worth a cache, and whether its sessions could be
+given hits of one. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import ceil
+
+from external_upquery.login import SQL_MODE
+from planner.session.needs import BY_CODES, BYTES, COLLATION, OF_MODE, STRINGS
+from planner.text.hints import with_hint
+from proxy.auto.passed_reads import UNKNOWN, ProxiedQuery
+from proxy.mysql.state.session_variables import first_difference, same
+from proxy.mysql.state.sql_modes import hint_for
+from sqltypes.collation import character_set
+
+UNTIL_KNOWN = 2  # reads: with the first one it shows that its session is to be asked
+SLOW_US = 100_000.0  # a query that takes so long is cached before it is known who can use that
+ASKED = "what its sessions have is asked with its next reads"
+TWICE = 2  # reads: what was asked once may never be asked again
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """When a cache is made and how long it is kept. Times in seconds but where the name says otherwise.
+
+    `few_reads`: passed reads of one shape in the last ten minutes for which it is cached while the loop has time;
+    `busy_ms`: what they took at MySQL together, for which it is cached in any case if it was repeated.
+    `memory`: bytes that all automatic caches may hold; `most`: how many there may be.
+    """
+
+    memory: int
+    few_reads: int = 3
+    busy_ms: float = 5.0
+    most: int = 200
+    every: float = 1.0  # between two looks at what might be cached
+    count_every: float = 5.0  # between two looks at the caches there are
+    trial: float = 120.0  # before a cache is judged
+    seldom: float = 600.0  # before one is whose reads are fewer than `some_reads`: most of them are the first of a key
+    some_reads: int = 300
+    short_trial: float = 8.0  # where the loop is short
+    settled: float = 3600.0  # a cache that was kept so long has shown its worth: it is barred as if for the first time
+    bar: float = 600.0
+    longest_bar: float = 86_400.0
+
+    def needed(self, p50_us: float, *, idle: bool) -> int:
+        """Reads in ten minutes that make a cache worth it, of a shape for which MySQL takes so long. `idle`: the loop
+        has time."""
+        busy = max(TWICE, ceil(self.busy_ms * 1000 / p50_us)) if p50_us > 0 else None
+        few = self.few_reads if idle or busy is None else busy
+        return few if busy is None else min(few, busy)
+
+
+def differing(modes: frozenset[str] | None, collation: str) -> frozenset[str]:
+    """What of `session_needs` is another under these modes and this collation, where they are set, than under those
+    that caches are filled with."""
+    pinned = frozenset(SQL_MODE.split(","))
+    other = frozenset(OF_MODE + name for name in (pinned if modes is None else modes) ^ pinned)
+    if not collation:
+        return other
+    strings = character_set(collation)
+    return other | {COLLATION, BY_CODES} | {name for name in (STRINGS, BYTES) if not same(name, strings)}
+
+
+def useless(entry: ProxiedQuery, needs: frozenset[str]) -> str:
+    """Why the session that read the shape last could not be given a hit of a cache with these needs, or that this is
+    not known, which the next reads tell; "" if it could, as far as is known."""
+    if entry.values is None:
+        return ""
+    if entry.values is UNKNOWN:
+        asks = needs and entry.p50_us < SLOW_US and entry.count - entry.judged_at < UNTIL_KNOWN
+        return ASKED if asks else ""
+    return first_difference(entry.values, needs)
+
+
+def as_read(entry: ProxiedQuery) -> str:
+    """The shape with the hint that sets the sql_mode and the collation of the session that read it last, where these
+    can be set and count; else the shape."""
+    if not entry.values:
+        return entry.shape
+    hinted = with_hint(entry.shape.encode(), hint_for(entry.values))
+    return entry.shape if hinted is None else hinted.decode()

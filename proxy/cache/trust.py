@@ -1,0 +1,186 @@
+"""A cache earns its trust: its first answers are compared with MySQL's own before anybody gets them.
+
+* A fill: the client's own text runs in the upquery's snapshot, after its statements (`proxy/checking/fill_check.py`).
+* What was filled and could not be checked so, and a held answer that a change has made stale: it is derived again, and
+  compared with MySQL's answer to the client's own text at the same position, before it is given
+  (`proxy/checking/comparison.py`).
+
+`proxy/checking/auditor.py` does it, `proxy/cache/ledger.py` says of which answers. Trust is of one plan: it is earned
+anew after each DDL statement and each change of plan, and where MySQL was started anew. What other plans have shown, or
+the same plan before Upwell was started, makes fewer checks do (`proxy/cache/evidence.py`).
+
+A difference is a fault of Upwell: it is logged with all that reproduces it, the read is MySQL's to answer, and the
+cache goes to evict mode with MySQL's own answers (`Catalog.distrust`), where what changes have not emptied is compared
+in the same way; from there any change of its tables empties it, and then it is closed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter, deque
+from collections.abc import Callable, Iterable
+
+from dataflow.held.entries import Held
+from dataflow.held.reader import ReaderNode
+from planner.tree.plan import Mode
+from proxy.cache.evidence import FEW, NOTHING, Claim
+from proxy.cache.key_binder import Bound
+from proxy.cache.ledger import RARER_KNOWN, Ledger
+from sqltypes.expression import Key
+
+SLOW_SECONDS = 0.2  # an answer of evict mode that MySQL takes longer for is given first, and compared behind
+IN_VAIN = "the last checks of its answers could not be made; until one can, some are given unchecked"
+LATEST = 256  # answers of a cache that changes leave to be compared
+
+
+class Trust:
+    """What one plan of a cache has earned. `claims`: what its ledgers prove once they are earned, of fills and of
+    changes; `shown`: those that are. `unproved`: held answers that are being compared, not to be given yet.
+    `recent`: those whose bytes were stored last. `counters`: of all caches."""
+
+    def __init__(
+        self,
+        wanted: int,
+        mode: Mode,
+        counters: Counter[str],
+        claims: tuple[Claim, Claim] = (NOTHING, NOTHING),
+        known: Callable[[Claim], bool] = lambda claim: False,
+    ) -> None:
+        """`known`: whether a claim is proven already: then checks over few keys do."""
+        self.counters = counters
+        self.evict = mode is Mode.EVICT
+        self.claims = claims
+        self.known = any(map(known, claims))
+        self.fills, self.changes = (
+            Ledger(min(wanted, FEW), RARER_KNOWN) if known(claim) else Ledger(wanted) for claim in claims
+        )
+        self.shown: set[Claim] = set()
+        self.unproved: dict[Held, object] = {}  # each with who is to compare it: nobody else lets it go
+        self.recent: deque[Held] = deque(maxlen=LATEST)
+        self.warned = False  # that checks are in vain
+        self.suspicions = 0  # differences that are not explained yet: nothing that is not stored is given meanwhile
+        self.explained = asyncio.Event()
+        self.changed = False  # a table of the query has changed since
+        # What the last look let pass although it was due, to be compared behind: None for what is derived of several.
+        self.behind: list[Held | None] = []
+
+    @property
+    def over(self) -> bool:
+        return self.changes.over and (self.evict or self.fills.over)
+
+    def proven(self) -> list[Claim]:
+        """The claims that are proven since the last time."""
+        ledgers = (self.fills, self.changes)
+        new = [claim for claim, ledger in zip(self.claims, ledgers, strict=True) if ledger.earned and claim.print_]
+        found = [claim for claim in new if claim not in self.shown]
+        self.shown.update(found)
+        return found
+
+    @property
+    def told(self) -> str:
+        """What SHOW CACHES says of it, "" if there is nothing to say."""
+        return IN_VAIN if self.changes.tired or (self.fills.tired and not self.evict) else ""
+
+    def ledger(self, unseen: bool) -> Ledger:
+        """That a held answer counts for. `unseen`: nobody was given it since it was filled, and its fill was not
+        checked, or has changed: as long as fills are due it is checked in the place of its fill."""
+        return self.fills if unseen and not self.evict and self.fills.due else self.changes
+
+    def suspect(self) -> None:
+        self.suspicions += 1
+        self.explained.clear()
+
+    def explain(self) -> None:
+        """Requires: `suspect` was called for it."""
+        self.suspicions -= 1
+        if not self.suspicions:
+            self.explained.set()
+
+    def let_through(self, ledger: Ledger) -> None:
+        """An answer is given unchecked. Requires: it was not due."""
+        ledger.let_through()
+        if ledger.tired:
+            self.counters["trust_given_unchecked"] += 1
+
+    def holds_back(self, held: Held, seconds: float, *, given: bool = True) -> bool:
+        """Must this answer be compared before it is given? `seconds`: that MySQL takes for the query. `given`: it will
+        be, if not."""
+        if given:
+            self.recent.append(held)
+        if held in self.unproved:
+            return True
+        return held.bodies is None and self.holds_back_derived(seconds, given=given, unseen=held.unseen, held=held)
+
+    def proved(self, reader: ReaderNode, keys: Bound) -> bool:
+        """Is all that is held for the keys as it was compared?"""
+        found = [reader.entries.get(key) for key, _ in keys]
+        return not self.suspicions and all(
+            held is not None and held.bodies is not None and held not in self.unproved for held in found
+        )
+
+    def holds_back_together(self, reader: ReaderNode, keys: Bound, seconds: float, *, given: bool = True) -> bool:
+        """Likewise of the answer of several keys together, which is not stored, but derived at each read."""
+        return self.holds_back_derived(seconds, given=given, unseen=any_unseen(reader, keys))
+
+    def holds_back_derived(
+        self, seconds: float, *, given: bool = True, unseen: bool = False, held: Held | None = None
+    ) -> bool:
+        """Likewise of any answer that is derived. `unseen`: as `ledger` has it."""
+        if self.suspicions:
+            return True
+        ledger = self.ledger(unseen)
+        due = ledger.due
+        if due and given and self.evict and seconds > SLOW_SECONDS:
+            self.behind.append(held)
+            return False
+        if given and not due:
+            self.let_through(ledger)
+        return due
+
+    def look_again(self) -> None:
+        """Nothing of what the last look let pass was given: it stays due."""
+        for held in self.behind:
+            if held is not None:
+                held.stale()
+        self.behind.clear()
+
+    def leave(self, fresh: dict[Held, bool]) -> None:
+        """Nobody compares what was linked for that: it is as it was before."""
+        for held in fresh:
+            if self.unproved.get(held) is fresh:
+                del self.unproved[held]
+                held.stale()
+
+    def own(self, held: Held, fresh: dict[Held, bool]) -> None:
+        """The key is about to be linked, to be compared: nobody is given it before. Another may do that already."""
+        if held not in self.unproved:
+            fresh[held] = held.unseen
+            self.unproved[held] = fresh
+
+    def on_change(self) -> None:
+        """A table of the query has changed. Whatever answers that has left alone, the next read of each looks whether
+        it should have: a change that was sought in the wrong place is not seen at the answer."""
+        self.changed = True
+        if self.recent and self.changes.due:
+            while self.recent:
+                held = self.recent.popleft()
+                if held.alive and held not in self.unproved:
+                    held.stale()
+
+
+def unproved(reader: ReaderNode, keys: Iterable[Key]) -> dict[Held, bool]:
+    """What is held for these keys is as if it had changed: nobody is given it before it is compared. Those that were
+    linked are so still, and are returned: whether they are `unseen`."""
+    fresh: dict[Held, bool] = {}
+    for key in keys:
+        held = reader.entries.get(key)
+        if held is not None and held.bodies is not None:
+            held.stale()
+            fresh[held] = held.unseen
+            held.bodies = [None] * len(reader.encoders)
+    return fresh
+
+
+def any_unseen(reader: ReaderNode, keys: Bound) -> bool:
+    """Is one of the keys held that was not checked as it was filled, and given to nobody since?"""
+    return any((held := reader.entries.get(key)) is None or held.unseen for key, _ in keys)

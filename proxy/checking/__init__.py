@@ -1,0 +1,1 @@
+"""Answers compared with MySQL's own: audits, samples, and what explains a difference."""

@@ -1,0 +1,409 @@
+"""Who compares a cache's first answers with MySQL's own: `proxy/cache/trust.py` says which, and why."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+from weakref import WeakKeyDictionary
+
+import structlog
+
+import upwell
+from dataflow.engine import Engine
+from dataflow.held.check import Finding
+from dataflow.held.entries import Held
+from dataflow.held.reader import ReaderNode
+from dataflow.messages import Differs, OwnAnswer, StreamEvent, Transaction
+from planner.tree.plan import Mode
+from proxy.cache.evidence import Claim, Evidence, claims_of
+from proxy.cache.key_binder import Binding, Bound
+from proxy.cache.ledger import Ledger
+from proxy.cache.trust import IN_VAIN, Trust, unproved
+from proxy.checking.comparison import Comparer, Comparison, Outcome, marks_of
+from proxy.checking.fill_check import FillCheck
+from proxy.checking.given_hit import GivenHit
+from proxy.checking.reports import LOGGED_TEXT, Difference, report
+from proxy.port.api import Encoder, ParameterValue
+from sqltypes.errors import SourceError, UpwellError
+
+if TYPE_CHECKING:
+    from proxy.cache.named_cache import NamedCache
+
+log = structlog.get_logger("upwell.trust")
+
+PATIENCE = 0.1  # seconds that a read waits for its comparison, beside what the query takes; then MySQL answers it
+MAX_KEYS = 100  # of an IN-list: longer ones are filled by several upqueries, and compared once they are held
+
+
+class Auditor:
+    """Checks the answers of caches that are new. `wanted`: checks that must agree; 0: none are made, and no cache
+    loses its trust. `distrust`: puts a cache out of use, with the reason; called between two events."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        comparer: Comparer,
+        wanted: int,
+        distrust: Callable[[NamedCache, str], None],
+        *,
+        substituted: Callable[[str, Sequence[ParameterValue]], str],
+        source_version: Callable[[], str] = lambda: "",
+        clock: Callable[[], float],
+    ) -> None:
+        self.counters: Counter[str] = Counter()
+        self._engine = engine
+        self._comparer = comparer
+        self._wanted = wanted
+        self._distrust = distrust
+        self._substituted = substituted
+        self._source_version = source_version
+        self._clock = clock
+        self.evidence = Evidence()
+        self._leaning: WeakKeyDictionary[NamedCache, tuple[Claim, Claim]] = WeakKeyDictionary()  # by few checks
+        self._by_table: dict[str, dict[NamedCache, None]] = {}  # those that are checked
+        self._asked: dict[tuple[NamedCache, str], asyncio.Future[Comparison | None]] = {}
+
+    def begin(self, cache: NamedCache, *, anew: bool = False) -> None:
+        """The cache has another plan than before. `anew`: what it holds is in doubt, so nothing counts that was shown
+        before. Requires: it has a reader."""
+        self.end(cache)
+        self._leaning.pop(cache, None)
+        if self._wanted and cache.plan is not None:
+            claims = claims_of(cache.plan, cache.needs, (upwell.__version__, self._source_version()))
+            knows = (lambda claim: False) if anew else self.evidence.knows
+            cache.trust = Trust(self._wanted, cache.plan.mode, self.counters, claims, knows)
+            if cache.trust.known:
+                self._leaning[cache] = claims
+            for table in cache.plan.tables:
+                self._by_table.setdefault(table.qualified, {})[cache] = None
+
+    def end(self, cache: NamedCache) -> None:
+        """The cache has no plan any more, or has earned its trust."""
+        if cache.trust is None or cache.plan is None:
+            return
+        cache.trust = None
+        for table in cache.plan.tables:
+            caches = self._by_table.get(table.qualified, {})
+            caches.pop(cache, None)
+            if not caches:
+                self._by_table.pop(table.qualified, None)
+
+    # -- fills ---------------------------------------------------------------------------------------------------------
+
+    def fill_is_due(self, cache: NamedCache, binding: Binding) -> bool:
+        """Is this miss to be checked?"""
+        trust = cache.trust
+        if trust is None or trust.evict or len(binding.keys) > MAX_KEYS:
+            return False
+        due = trust.fills.due
+        if not due:
+            trust.let_through(trust.fills)
+        return due
+
+    def list_is_due(self, cache: NamedCache, binding: Binding) -> bool:
+        """Is this miss one of so many keys that several upqueries fill it, and to be compared once it is held?"""
+        trust = cache.trust
+        if trust is None or trust.evict or len(binding.keys) <= MAX_KEYS:
+            return False
+        return trust.holds_back_derived(0.0, unseen=True)
+
+    def fill_check(
+        self,
+        cache: NamedCache,
+        reader: ReaderNode,
+        binding: Binding,
+        parameters: Sequence[ParameterValue],
+        sql: str,
+        encode: Encoder,
+    ) -> FillCheck:
+        """What a miss that is due must pass."""
+        began = cache.trust.fills.ended if cache.trust is not None else 0
+        return FillCheck(sql, cache, reader, binding, parameters, encode, self._note_fill, began)
+
+    def _note_fill(self, check: FillCheck, finding: Finding) -> None:
+        if finding is Finding.DIFFERS:
+            return  # `on_differs` counts it
+        trust = check.cache.trust
+        if trust is not None and check.reader is check.cache.reader:
+            if finding is Finding.AGREES:
+                trust.fills.agree(_name_of(check.binding.keys), rows=bool(check.rows))
+            elif finding is Finding.UNKNOWN:
+                self._in_vain(trust, trust.fills, check.began, check.cache, check.sql, check.own)
+        self._count(check.cache, finding)
+
+    def on_differs(self, effect: Differs) -> None:
+        """A fill's check has found a difference."""
+        check = effect.check
+        assert isinstance(check, FillCheck)
+        error = check.own if isinstance(check.own, SourceError) else None
+        own = check.own.rows if isinstance(check.own, OwnAnswer) else []
+        difference = Difference(
+            "fill", check.cache, check.reader, check.sql, check.parameters, check.rows, own, error, effect.bracket
+        )
+        trust = check.cache.trust if check.cache.reader is check.reader else None
+
+        def ended(fault: bool) -> None:
+            if trust is not None:
+                trust.explain()
+            fault = fault and check.cache.reader is check.reader  # else the cache has another plan, or none
+            self._count(check.cache, Finding.DIFFERS if fault else Finding.UNKNOWN)
+            if fault:
+                self._lose(difference)
+
+        if trust is not None:
+            trust.suspect()
+        self._comparer.suspicions.explain(effect.bracket.history, check.cache.names, effect.sent_at, ended)
+
+    async def settled(self, cache: NamedCache) -> None:
+        """Waits until no difference of the cache is unexplained."""
+        while cache.trust is not None and cache.trust.suspicions:
+            await cache.trust.explained.wait()
+
+    # -- held answers --------------------------------------------------------------------------------------------------
+
+    async def compared(
+        self,
+        cache: NamedCache,
+        reader: ReaderNode,
+        binding: Binding,
+        parameters: Sequence[ParameterValue],
+        sql: str,
+        format_: int,
+        *,
+        together: bool,
+        fresh: dict[Held, bool] | None = None,
+    ) -> Comparison | None:
+        """The held answer, once MySQL's own is the same; None where that cannot be told soon. `fresh`: as `compare`
+        has it."""
+        future = self._asked.get((cache, sql))
+        if future is None:
+            started = self.compare(cache, reader, binding, parameters, sql, format_, together=together, fresh=fresh)
+            if started is None:
+                return None
+            future = self._asked[cache, sql] = started
+        patience = PATIENCE + 2 * self._engine.latency.get(reader.tag, 0.0)
+        done, _ = await asyncio.wait((future,), timeout=patience)
+        comparison = future.result() if done else None
+        return comparison if comparison is not None and comparison.format_ == format_ else None
+
+    def compare(
+        self,
+        cache: NamedCache,
+        reader: ReaderNode,
+        binding: Binding,
+        parameters: Sequence[ParameterValue],
+        sql: str,
+        format_: int,
+        *,
+        together: bool,
+        body: bytes | None = None,
+        fresh: dict[Held, bool] | None = None,
+    ) -> asyncio.Future[Comparison | None] | None:
+        """Begins to compare a held answer; None where it is not held. `body`: as it was given already. `fresh`: keys
+        that were linked for this, and whether they were `unseen` before; it is empty where they are taken over. Raises
+        EvaluationError."""
+        trust = cache.trust
+        linked = fresh if fresh is not None else {}
+        held = self._held(reader, binding)
+        new = [item for item in held if item is not None and (item.bodies is None or item in linked)]
+        unseen = any(linked.get(item, item.unseen) for item in new)
+        marks = None
+        try:
+            marks = marks_of(reader, binding.keys) if len(held) == len(binding.keys) else None
+        finally:
+            if trust is None or marks is None:  # what was derived in vain stays as it was
+                for item in new:
+                    item.stale()
+        if self._engine.memory.used > self._engine.limit:
+            self._engine.keep_limit()
+        if trust is None or marks is None:
+            return None
+        future: asyncio.Future[Comparison | None] = asyncio.get_running_loop().create_future()
+        taken = [item for item in held if item is not None and item in trust.unproved]
+        trust.unproved.update(dict.fromkeys((*new, *taken), future))
+        linked.clear()
+        ledger = trust.ledger(unseen)
+        began = ledger.ended
+
+        def ended(comparison: Comparison, outcome: Outcome) -> None:
+            good = outcome in (Outcome.EQUAL, Outcome.FREE)
+            for item, bodies in marks:
+                if trust.unproved.get(item) is future:
+                    del trust.unproved[item]
+                    if not good and item.bodies is bodies:
+                        item.stale()
+            if self._asked.get((cache, sql)) is future:
+                del self._asked[cache, sql]  # at once: who comes from now on may have been shown more
+            future.set_result(comparison if good else None)
+            if comparison.suspected:
+                trust.explain()
+            self._note_held(comparison, outcome, trust, ledger, began)
+
+        position = self._engine.ring.position.freeze()
+        comparison = Comparison(
+            cache, reader, binding, together, format_, parameters, sql, position, marks, self._clock(), ended, body
+        )
+        comparison.suspect = trust.suspect
+        self._comparer.start(comparison)
+        return future
+
+    def _held(self, reader: ReaderNode, binding: Binding) -> list[Held | None]:
+        """What is held for the keys; not of all of them where that takes long: what was linked has changed since."""
+        held: list[Held | None] = []
+        until = reader.memory.derived + reader.most_derived
+        for key, params in binding.keys:
+            if reader.memory.derived > until:
+                break
+            held.append(self._engine.hold(reader, key, params))
+        return held
+
+    def behind(self, hit: GivenHit) -> None:
+        """Compares a hit. Until that has ended nobody is given it again."""
+        cache, reader, binding, parameters, format_, body, together = hit
+        assert cache.trust is not None
+        cache.trust.behind.clear()
+        fresh: dict[Held, bool] = {}
+        with suppress(UpwellError):  # the hit is answered
+            text = self._substituted(cache.text, parameters)
+            fresh = unproved(reader, [key for key, _ in binding.keys])
+            cache.trust.unproved.update(dict.fromkeys(fresh, fresh))
+            future = self.compare(
+                cache, reader, binding, parameters, text, format_, together=together, body=body, fresh=fresh
+            )
+            if future is not None:
+                self._asked[cache, text] = future
+        cache.trust.leave(fresh)
+
+    def behind_changes(self, cache: NamedCache, parameters: Sequence[ParameterValue]) -> None:
+        """A subscriber was told of changes of a key: what it has now is compared, if that is due. A difference ends the
+        subscription, for the cache gets another plan."""
+        trust = cache.trust
+        if trust is not None and trust.holds_back_derived(0.0):
+            asyncio.get_running_loop().call_soon(self._compare_told, cache, trust, parameters)
+
+    def _compare_told(self, cache: NamedCache, trust: Trust, parameters: Sequence[ParameterValue]) -> None:
+        reader, binder = cache.reader, cache.binder
+        if cache.trust is trust and reader is not None and binder is not None:
+            with suppress(UpwellError):  # the subscriber has been told
+                text = self._substituted(cache.text, parameters)
+                if (cache, text) not in self._asked:
+                    future = self.compare(
+                        cache,
+                        reader,
+                        binder.bind(parameters),
+                        parameters,
+                        text,
+                        0,
+                        together=reader.program.limit_from_params,
+                    )
+                    if future is not None:
+                        self._asked[cache, text] = future
+
+    def _note_held(self, comparison: Comparison, outcome: Outcome, trust: Trust, ledger: Ledger, began: int) -> None:
+        if trust is comparison.cache.trust and comparison.reader.installed:
+            if outcome in (Outcome.EQUAL, Outcome.FREE):
+                proves = outcome is Outcome.EQUAL and bool(comparison.held)
+                ledger.agree(_name_of(comparison.keys), rows=proves)
+            elif outcome is Outcome.UNKNOWN and not comparison.suspected:
+                self._in_vain(trust, ledger, began, comparison.cache, comparison.sql, comparison.error)
+        self._count(comparison.cache, _FINDINGS[outcome])
+        if outcome is Outcome.DIFFERENT:
+            self.on_different(comparison)
+
+    def on_different(self, comparison: Comparison) -> None:
+        """A held answer differs; the always-on sample's findings come here, too."""
+        if not self._wanted:
+            return
+        kind = "answer in evict mode" if comparison.reader.plan.mode is Mode.EVICT else "answer after changes"
+        if comparison.told is not None:
+            kind = f"answer in a session with {comparison.told.settings}"
+            comparison.cache.needs_doubted = True
+        self._lose(
+            Difference(
+                kind,
+                comparison.cache,
+                comparison.reader,
+                comparison.sql,
+                comparison.parameters,
+                comparison.held,
+                comparison.rows,
+                comparison.error,
+                comparison.bracket,
+                str(comparison.position),
+            )
+        )
+
+    def on_stream(self, event: StreamEvent) -> None:
+        """The engine has processed the event."""
+        if self._by_table and isinstance(event, Transaction):
+            for change in event.changes:
+                for cache in self._by_table.get(change.table, ()):
+                    assert cache.trust is not None
+                    cache.trust.on_change()
+
+    # -- what comes of it ----------------------------------------------------------------------------------------------
+
+    @staticmethod
+    def _in_vain(
+        trust: Trust, ledger: Ledger, began: int, cache: NamedCache, sql: str, own: OwnAnswer | SourceError | None
+    ) -> None:
+        """A check could not tell. The first time that it is one too many, that is logged."""
+        ledger.in_vain(began)
+        if ledger.tired and not trust.warned:
+            trust.warned = True
+            error = f"error {own.errno}: {own.message}" if isinstance(own, SourceError) else ""
+            log.warning("checks_in_vain", cache=cache.name, sql=sql[:LOGGED_TEXT], mysql=error, then=IN_VAIN)
+
+    def _count(self, cache: NamedCache, finding: Finding) -> None:
+        match finding:
+            case Finding.AGREES:
+                self.counters["trust_agrees"] += 1
+            case Finding.DIFFERS:
+                self.counters["trust_differs"] += 1
+            case Finding.UNKNOWN:
+                self.counters["trust_unknown"] += 1
+        if cache.trust is not None:
+            for claim in cache.trust.proven():
+                self.evidence.prove(claim)
+            if cache.trust.over:
+                self.end(cache)
+
+    def _lose(self, difference: Difference) -> None:
+        """The cache has lost its trust."""
+        cache = difference.cache
+        if cache.reader is not difference.reader:
+            return  # it has another plan by now, or none
+        self.counters["caches_distrusted"] += 1
+        self._refute(cache)
+        report(difference, str(self._engine.ring.position), self._source_version())
+        moment = datetime.now(UTC).strftime("%Y-%m-%d %H:%M:%S")
+        self._distrust(cache, f"at {moment} UTC its {difference.kind} was not MySQL's own answer")
+
+    def _refute(self, cache: NamedCache) -> None:
+        """What a cache that has lost its trust had in common with others is not proven: those are checked in full that
+        were not for that."""
+        if cache.plan is None:
+            return
+        claims = claims_of(cache.plan, cache.needs, (upwell.__version__, self._source_version()))
+        for claim in claims:
+            self.evidence.refute(claim)
+        for other, theirs in list(self._leaning.items()):
+            shared = any(not one.parts.isdisjoint(its.parts) for one, its in zip(claims, theirs, strict=True))
+            if other is not cache and shared and other.reader is not None:
+                self.begin(other, anew=True)
+
+
+_FINDINGS = {
+    Outcome.EQUAL: Finding.AGREES,
+    Outcome.FREE: Finding.AGREES,
+    Outcome.DIFFERENT: Finding.DIFFERS,
+    Outcome.UNKNOWN: Finding.UNKNOWN,
+}
+
+
+def _name_of(keys: Bound) -> object:
+    return tuple(key for key, _ in keys)

@@ -1,0 +1,140 @@
+"""The gRPC listener: where it listens, TLS, limits, health and reflection around `proxy/grpc/service.py`.
+
+Health (grpc.health.v1) says SERVING, for the whole and for `upwell.v1.Upwell`, only while the system says that it is
+ready. Health and reflection need no token: balancers ask for the one, and the other tells what is public anyway.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+import grpc
+import structlog
+from grpc_health.v1 import health, health_pb2, health_pb2_grpc
+from grpc_reflection.v1alpha import reflection
+
+from proxy.grpc.service import SERVICE, UpwellService
+from proxy.port.api import System
+from sqltypes.errors import ConfigError
+from upwell.token_file import remove_token, token_path, write_token
+
+log = structlog.get_logger("upwell.grpc")
+
+DEFAULT_MESSAGE_LIMIT = 16 << 20
+HEALTH_SECONDS = 0.5
+"""How often readiness is looked at for health watchers."""
+
+
+@dataclass(frozen=True, slots=True)
+class GrpcOptions:
+    """`certificate` and `key` in PEM, both or none. `message_limit` in bytes. `port` 0: any free one.
+
+    `token_folders`: the state directories below which clients of the same user find the token (`upwell/token_file.py`).
+    `own_sql`: whether callers may send SQL of their own, and not only read caches by name.
+    """
+
+    host: str = "127.0.0.1"
+    port: int = 50051
+    certificate: bytes | None = None
+    key: bytes | None = None
+    token: str | None = None
+    token_folders: tuple[Path, ...] = ()
+    own_sql: bool = True
+    message_limit: int = DEFAULT_MESSAGE_LIMIT
+
+
+def channel_options(message_limit: int) -> list[tuple[str, int]]:
+    # gRPC's own limit stands above ours: a request between the two is refused by the service with a reason and a
+    # sentence, and only what is far above is cut off by the transport. Without so_reuseport=0 two proxies on one port
+    # would silently share the calls.
+    transport_limit = min(4 * message_limit, (1 << 31) - 1)
+    return [
+        ("grpc.max_receive_message_length", transport_limit),
+        ("grpc.max_send_message_length", -1),
+        ("grpc.so_reuseport", 0),
+        ("grpc.max_concurrent_streams", 10_000),
+    ]
+
+
+class GrpcListener:
+    """The server from `start` to `stop`. Made and used on the running event loop."""
+
+    def __init__(self, system: System, options: GrpcOptions) -> None:
+        self._system = system
+        self._options = options
+        self._server = grpc.aio.server(options=channel_options(options.message_limit))
+        self._service = UpwellService(system, options.message_limit, options.token, own_sql=options.own_sql)
+        self._server.add_generic_rpc_handlers((self._service.handlers(),))
+        self._health = health.aio.HealthServicer()  # type: ignore[attr-defined]  # the stubs lack the module
+        health_pb2_grpc.add_HealthServicer_to_server(self._health, self._server)
+        names = (SERVICE, health.SERVICE_NAME, reflection.SERVICE_NAME)
+        reflection.enable_server_reflection(names, self._server)
+        self._watching: asyncio.Task[None] | None = None
+        self._token_files: list[Path] = []
+        self._presented: grpc.ServerCertificateConfiguration | None = None  # read for each handshake
+
+    async def start(self) -> int:
+        """Listens; the port. Raises ConfigError where it cannot."""
+        options = self._options
+        host = f"[{options.host}]" if ":" in options.host else options.host
+        address = f"{host}:{options.port}"
+        try:
+            if options.certificate is not None and options.key is not None:
+                first = self.present(options.certificate, options.key)
+                credentials = grpc.dynamic_ssl_server_credentials(first, lambda: self._presented or first, False)
+                port = self._server.add_secure_port(address, credentials)
+            else:
+                port = self._server.add_insecure_port(address)
+        except RuntimeError:
+            raise ConfigError(
+                f"cannot listen for gRPC on {address}: the address is in use or not of this machine"
+            ) from None
+        self._write_token_files(port)
+        await self._show_health()
+        await self._server.start()
+        self._watching = asyncio.create_task(self._watch_health())
+        return port
+
+    def present(self, certificate: bytes, key: bytes) -> grpc.ServerCertificateConfiguration:
+        """Whoever connects from now on is shown this certificate. Requires: both fit (`checked_pem`)."""
+        self._presented = presented = grpc.ssl_server_certificate_configuration([(key, certificate)])
+        return presented
+
+    async def stop(self, grace: float) -> None:
+        """Takes no new calls, lets running ones finish for `grace` seconds, then ends them."""
+        if self._watching is not None:
+            self._watching.cancel()
+            with suppress(asyncio.CancelledError):
+                await self._watching
+        await self._health.enter_graceful_shutdown()
+        await self._server.stop(grace)
+        for path in self._token_files:
+            remove_token(path, str(self._options.token))
+
+    def _write_token_files(self, port: int) -> None:
+        """For the clients of this user. One place that can be written to is enough; without any nobody can call."""
+        why = ""
+        for path in (token_path(folder, port) for folder in self._options.token_folders):
+            try:
+                write_token(path, str(self._options.token))
+                self._token_files.append(path)
+            except OSError as error:
+                why = why or f"{str(path)!r} cannot be written: {error.strerror}"
+        if self._token_files:  # only a listener on loopback has such
+            self._service.token_is_in = f"{self._token_files[0]}, which the proxy's user can read"
+        if why and not self._token_files:
+            log.warning("grpc_token_file", why=f"{why}; nobody can call gRPC: give --grpc-token-file or --state-dir")
+
+    async def _show_health(self) -> None:
+        statuses = health_pb2.HealthCheckResponse
+        status = statuses.NOT_SERVING if self._system.not_ready() else statuses.SERVING
+        for name in ("", SERVICE):
+            await self._health.set(name, status)
+
+    async def _watch_health(self) -> None:
+        while True:
+            await asyncio.sleep(HEALTH_SECONDS)
+            await self._show_health()

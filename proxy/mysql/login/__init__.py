@@ -1,0 +1,1 @@
+"""How clients of MySQL's protocol log in, here and at MySQL."""

@@ -1,0 +1,389 @@
+"""What the listener knows of a text, whatever session it comes from: its kind, whom it is noted for, its caches."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from decimal import Decimal
+from typing import NamedTuple, cast
+
+from planner.session.needs import LOCAL
+from planner.text.hints import MARK
+from proxy.auto.passed_reads import ProxiedTexts
+from proxy.mysql.reads.announced import Heads
+from proxy.mysql.reads.local_rows import local_format
+from proxy.mysql.reads.prepared_statement import MOMENTS, MOST_PARAMETERS, MOST_UNSEEN, PreparedStatement
+from proxy.mysql.state.effects import Effects, effects_of
+from proxy.mysql.state.session_variables import ALWAYS
+from proxy.mysql.text.statement_kind import Statement
+from proxy.mysql.text.text_matcher import Steer
+from proxy.mysql.wire.bound_values import UNSIGNED
+from proxy.mysql.wire.rows import BINARY, BINARY_EOF, TEXT, TEXT_EOF
+from proxy.port.api import ParameterInfo, ParameterValue
+from proxy.port.session import SessionCache, SessionSystem
+from sqltypes.comparison import EXACT_DOUBLE, SAFE_DIGITS
+from sqltypes.errors import ComparedElsewhere, UpwellError
+from sqltypes.expression import Key, Value
+from sqltypes.parameters import AsBound, Moment
+from sqltypes.schema import INTEGER_TYPES, SqlType
+from sqltypes.zone import Zone
+
+NO_CACHE = "no cache matches"
+SKIPPED = "the query asks to skip the cache"
+TYPED_BEFORE = "a parameter whose type no column tells was bound with another type, by which MySQL may go on reading it"
+NULL_SHOWN = "NULL is bound for what is shown: MySQL announces columns by what was bound before"
+SIGN = 1 << 63  # with it a whole number of 64 bits is another one with a sign than without
+KEYS = 2000  # that are remembered of one statement
+LONGEST_KEY = 2048  # bytes of a text, or of an execution's parameters, that is remembered with its key
+Types = tuple[int, ...] | None
+FORMATS = {
+    (False, False): TEXT,
+    (False, True): TEXT_EOF,
+    (True, False): BINARY,
+    (True, True): BINARY_EOF,
+}
+
+
+DATED = frozenset({"date", "datetime", "timestamp", "time"})
+EXACT = INTEGER_TYPES | {"decimal", "bit"}
+NUMBERS = EXACT | {"float", "double", "year"}
+
+
+@dataclass(slots=True, eq=False)
+class Route:
+    """What the listener knows of a statement. What follows from its kind is found out once."""
+
+    statement: Statement
+    is_command: bool = False  # it may be Upwell's own SQL
+    by_clock: bool = False  # it may have functions of the clock (`planner/text/clock.py`)
+    effects: Effects = field(init=False)  # what it does to its session
+    asks: bool = False  # it may ask about the session alone (`questions.py`)
+    spelled: bool = False  # a column's name has backticks, which stand for others in some sessions (`ansi_quotes.py`)
+    noted: ProxiedTexts | None = None  # whom it is noted for; None: no read that could be cached
+    large: bool = False  # it was not looked up among the caches: it may be a cached read
+    keys: dict[bytes, Key] = field(default_factory=dict)  # of texts that were hits
+    heads: Heads = field(default_factory=Heads)
+    _opened: dict[tuple[str, bool, bool, Zone | None], SessionCache] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.effects = effects_of(self.statement)
+
+    def opened(
+        self, system: SessionSystem, cache: str, *, binary: bool, eof: bool, clocks: Zone | None = None
+    ) -> SessionCache:
+        """The cache in a session's wire format. A route does not outlive its caches: prepared statements that differ in
+        a LIMIT, or in their session's hint, share it and have one each. `clocks`: the session's; None: those of
+        UTC."""
+        found = self._opened.get((cache, binary, eof, clocks))
+        if found is None:
+            found = system.open_cache(cache, name := FORMATS[binary, eof])
+            if clocks is not None and LOCAL in found.needs:
+                found = system.open_cache(cache, local_format(system, name, clocks))
+            self._opened[cache, binary, eof, clocks] = found
+        return found
+
+    def needs(self, system: SessionSystem, cache: str, *, eof: bool) -> frozenset[str]:
+        """Session variables on which the cache's answers depend."""
+        return self.opened(system, cache, binary=False, eof=eof).needs
+
+    def learn(self, text: bytes, cache: SessionCache, values: Sequence[ParameterValue]) -> Key | None:
+        """The key of a text, remembered; None where there is none. A route does not outlive the cache's plan."""
+        try:
+            key = cache.bound(values)
+        except UpwellError:
+            return None
+        if key is not None and len(text) <= LONGEST_KEY:
+            if len(self.keys) >= KEYS:
+                self.keys.clear()
+            self.keys[text] = key
+        return key
+
+
+@dataclass(frozen=True, slots=True)
+class Sentinel:
+    """Stands for a parameter's value, to see where the cache wants it."""
+
+    index: int
+
+
+_NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?")
+_DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}(?: [0-9]{2}:[0-9]{2}:[0-9]{2}(?:\.[0-9]{1,6})?)?")
+_TIME = re.compile(r"-?[0-9]{2,3}:[0-9]{2}:[0-9]{2}(?:\.[0-9]{1,6})?")
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """A statement's parameters by what they are compared with."""
+
+    strings: frozenset[int] = frozenset()
+    days: frozenset[int] = frozenset()
+    times: frozenset[int] = frozenset()
+    numbers: frozenset[int] = frozenset()
+    bits: frozenset[int] = frozenset()
+    exact: frozenset[int] = frozenset()  # numbers that are no FLOAT or DOUBLE
+    listed: frozenset[int] = frozenset()  # of these, those of IN-lists
+
+    def are_too_fine(self, values: Sequence[Value]) -> bool:
+        """Whether MySQL may find other rows if it compares them as DOUBLE. It does so of all that one is compared with
+        in an IN-list."""
+        return any(_is_too_fine(values[number]) for number in self.exact)
+
+    def has_signs(self, values: Sequence[Value]) -> bool:
+        """Whether a whole number of a list is one that only numbers with a sign have, or only those without. Where a
+        list has had numbers of other types beside whole ones, MySQL takes it for that of the other kind."""
+        return any(_has_sign(values[number]) for number in self.listed)
+
+    def are_odd(self, values: Sequence[Value]) -> bool:
+        """Whether a number, a date or a time is written otherwise than most write it (`'5 '`): such a string may turn
+        how MySQL resolves the statement, also for later values. MySQL has to see each."""
+        return any(
+            isinstance(value := values[number], str) and form.fullmatch(value) is None
+            for numbers, form in ((self.numbers, _NUMBER), (self.days, _DAY), (self.times, _TIME))
+            for number in numbers
+        )
+
+    def is_turned(self, statement: PreparedStatement) -> bool:
+        """Whether MySQL may compare in another type than the cache's query does: by what it was given before. Measured:
+        of each type of column, with each type before each other (`integration/test_bound_before.py`)."""
+        texts = self.strings | self.days | self.times
+        return (
+            (statement.turned and bool(texts))
+            or not texts.isdisjoint(statement.mixed)
+            or not texts.isdisjoint(statement.numbers)
+            or not (self.strings | self.numbers).isdisjoint(statement.moments)
+            or not self.times.isdisjoint(statement.days)
+        )
+
+
+class Learned(NamedTuple):
+    """Of an execution that was a hit. `types`, `kinds`: of the statement behind it. `values`: of the cache's
+    parameters; `given`: what was bound."""
+
+    key: Key
+    types: Types
+    kinds: tuple[int, ...]
+    values: tuple[ParameterValue, ...]
+    given: tuple[Value, ...]
+
+
+@dataclass(slots=True, eq=False)
+class Target:
+    """What a prepared statement is for, as of a version of the caches. `cache` None: for no cache, and `why`."""
+
+    route: Route
+    version: int
+    why: str = ""
+    forced: bool = False
+    text: bytes = b""  # as it is looked up
+    hint: bytes = b""  # that it has for the session's sql_mode
+    cache: SessionCache | None = None
+    template: tuple[object, ...] = ()
+    same: bool = False  # the cache's parameters are the statement's, in order
+    plain_int: bool = False
+    list_end: int = 0  # where the list is the only parameter, of how many values, which are the statement's in order
+    dates: tuple[bool, ...] = ()  # of the cache's parameters, whether it is compared with a date or time
+    compared: Compared = field(default_factory=Compared)
+    sent: frozenset[int] = frozenset()  # those of the statement's parameters whose type no column tells
+    tells: tuple[int, ...] = ()  # likewise: that may tell how MySQL announces columns
+    # Of executions that were hits, by the types bound before and the bytes.
+    keys: dict[tuple[Types, bytes], Learned] = field(default_factory=dict)
+
+    def learn(
+        self,
+        before: Types,
+        payload: bytes,
+        given: Sequence[Value],
+        values: Sequence[ParameterValue],
+        statement: PreparedStatement,
+    ) -> None:
+        """An execution is about to be answered. `given`: its values; `values`: the cache's.
+        Raises ComparedElsewhere."""
+        statement.note_looked()
+        if self.cache is None or len(payload) > LONGEST_KEY or self.list_end:
+            return
+        if self.compared.are_too_fine(given) or self.compared.has_signs(given):
+            return
+        key = self.cache.bound(values)
+        if key is not None:
+            statement.fits = True
+            if len(self.keys) >= KEYS:
+                self.keys.clear()
+            self.keys[before, payload] = Learned(key, statement.types, statement.kinds, tuple(values), tuple(given))
+
+    def resolved_otherwise(self, statement: PreparedStatement) -> str:
+        """Why MySQL may have resolved a statement in another way than the cache's query; "" if it has not."""
+        if self.cache is None:
+            return ""
+        if statement.failed:
+            return "MySQL has answered the execution before with an error, and may answer this one with it, too"
+        if self.compared.is_turned(statement):
+            return "a parameter was bound before by whose type MySQL goes on comparing"
+        if not self.compared.bits <= statement.numbers:
+            return "MySQL has not been given a number for a BIT yet, by which it reads strings from then on"
+        found = statement.differed.intersection((*ALWAYS, *self.cache.needs))
+        if not found and self.hint and statement.hint != self.hint:
+            found = frozenset({"sql_mode, or the collation of literals,"})
+        return f"{min(found)} was another when the statement was prepared" if found else ""
+
+    def takes(self, statement: PreparedStatement, given: tuple[Value, ...]) -> bool:
+        """Whether an execution with these values is one of the cache's query."""
+        try:
+            return not self.resolved_otherwise(statement) and len(self.bind(given, statement)) >= 0
+        except UpwellError:
+            return False
+
+    def _elsewhere(self, values: tuple[Value, ...], statement: PreparedStatement) -> str:
+        """Why MySQL compares these values by what was bound before; "" if it does not."""
+        if statement.recoded:
+            return "strings were bound in another character set, in which MySQL goes on reading them"
+        if statement.unshown:
+            return "MySQL had not seen the last executions when settings changed"
+        if len(statement.unseen) > MOST_UNSEEN:
+            return "MySQL has not seen the last executions, by whose types it goes on comparing"
+        reals = self.compared.exact & statement.reals if statement.reals else frozenset()
+        if reals and self.compared.are_too_fine(values):
+            return "MySQL compares as DOUBLE since one was bound, and this number is no DOUBLE"
+        typed = statement.mixed | statement.nulled
+        if typed and not (typed.isdisjoint(self.tells) and typed.isdisjoint(self.sent)):
+            return TYPED_BEFORE
+        if self.compared.are_odd(values):
+            return "a string that is no plain number, date or time: MySQL may go on comparing by it"
+        if None in values and any(values[at] is None for at in self.tells):
+            return NULL_SHOWN
+        if any(statement.ranks) and self.compared.has_signs(values):
+            return "MySQL takes a number of the list for another one since a fraction was bound"
+        return ""
+
+    def bind(self, values: tuple[Value, ...], statement: PreparedStatement) -> tuple[ParameterValue, ...]:
+        """The cache's parameters of an execution's. Raises ComparedElsewhere."""
+        why, types = self._elsewhere(values, statement), statement.types
+        if why:
+            raise ComparedElsewhere(why)
+        if self.sent:
+            values = tuple(self._as_bound(at, value, types) for at, value in enumerate(values))
+        if self.list_end:
+            bound: tuple[ParameterValue, ...] = (values,)
+        else:
+            bound = values if self.same else tuple(_filled(item, values) for item in self.template)
+        if types and not MOMENTS.isdisjoint(types):
+            for value, dated in zip(bound, self.dates, strict=False):
+                if not dated and any(isinstance(one, Moment) for one in (value if type(value) is tuple else (value,))):
+                    raise ComparedElsewhere("a date or time is bound for what is none")
+        return bound
+
+    def told_types(self, statement: PreparedStatement) -> tuple[int, ...]:
+        """With which types those parameters are bound. Requires: the execution has been looked at."""
+        return tuple(statement.types[at] for at in self.tells) if statement.types else ()
+
+    def _as_bound(self, at: int, value: Value, types: Types | None) -> Value:
+        if at not in self.sent:
+            return value
+        return cast(Value, AsBound(value, unsigned=types is not None and bool(types[at] & UNSIGNED)))
+
+
+def _is_too_fine(value: Value) -> bool:
+    if isinstance(value, Decimal):
+        return len(value.as_tuple().digits) > SAFE_DIGITS or value != value.to_integral_value()
+    return isinstance(value, int) and abs(value) >= EXACT_DOUBLE
+
+
+def _has_sign(value: Value) -> bool:
+    return isinstance(value, int) and not 0 <= value < SIGN
+
+
+def _filled(item: object, values: Sequence[ParameterValue]) -> ParameterValue:
+    if isinstance(item, Sentinel):
+        return values[item.index]
+    if isinstance(item, tuple):
+        return tuple(_filled(one, values) for one in item)
+    return item
+
+
+_FLAGGED_LATER = re.compile(r"\b(?:bin|oct|conv)\s*\(", re.IGNORECASE)
+"""Functions that set their column's UNSIGNED flag when they are computed: MySQL tells it from the second execution."""
+
+
+def _rounded(type_: SqlType) -> bool:
+    """Whether the text protocol rounds such values. Answers held in evict mode come by it."""
+    return type_.name == "float" or (type_.name == "double" and type_.scale is not None)
+
+
+def target_of(
+    statement: PreparedStatement,
+    route: Route,
+    system: SessionSystem,
+    *,
+    eof: bool,
+    steer: Steer = Steer.NOT,
+    text: bytes,
+    hint: bytes = b"",
+    clocks: Zone | None = None,
+) -> Target:
+    """For which cache a prepared statement is. One whose cache fixes a constant where the statement has a parameter is
+    for none: MySQL answers it. `text`: the statement's, with what the clock says, and with the hint. `clocks`: the
+    session's."""
+    target = Target(route, system.caches_version, text=text, hint=hint, forced=steer is Steer.FORCE)
+    if steer is Steer.SKIP:
+        target.why = SKIPPED
+        return target
+    if statement.parameters > MOST_PARAMETERS:
+        target.why = f"more than {MOST_PARAMETERS} parameters"
+        return target
+    sentinels = tuple(Sentinel(index) for index in range(statement.parameters))
+    try:
+        sql = text.decode()
+        found = system.match(sql, statement.database, sentinels)
+    except UnicodeDecodeError:
+        target.why = "the text is not valid UTF-8"
+        return target
+    if found is None:
+        target.why = NO_CACHE
+        return target
+    if not hint and MARK in sql:
+        target.why = "the text tells a collation, as those of Upwell's own fills do"
+        return target
+    name, template = found
+    cache = route.opened(system, name, binary=True, eof=eof, clocks=clocks)
+    info = cache.info
+    if info.mode == "evict" and any(_rounded(column.type) for column in info.columns):
+        target.why = "FLOAT and DOUBLE of an answer held as text have lost digits"
+        return target
+    if _FLAGGED_LATER.search(sql):
+        target.why = "MySQL announces what BIN, OCT and CONV give otherwise once a statement has been executed"
+        return target
+    target.cache, target.template, target.plain_int = cache, tuple(template), cache.plain_int
+    target.same = target.template == sentinels
+    target.dates = tuple(item.type.name in DATED or item.sent.null for item in info.parameters)
+    target.compared = _compared_with(template, [item.type.name for item in info.parameters])
+    target.list_end = len(sentinels) if cache.lists and target.template == (sentinels,) else 0
+    untyped = [item for item, of in zip(template, info.parameters, strict=True) if _is_sent(of)]
+    ones = [one for item in untyped for one in (item if isinstance(item, tuple) else (item,))]
+    target.sent = frozenset(one.index for one in ones if isinstance(one, Sentinel))
+    shown = [template[at] for at in cache.tells]
+    target.tells = tuple(one.index for one in shown if isinstance(one, Sentinel))
+    return target
+
+
+def _is_sent(parameter: ParameterInfo) -> bool:
+    """Whether it counts as what it is bound, for no column tells its type."""
+    return not (parameter.type.is_known or parameter.sent.null)
+
+
+_COMPARED = ("strings", "days", "times", "numbers", "bits", "exact", "listed")
+
+
+def _compared_with(template: Sequence[object], types: Sequence[str]) -> Compared:
+    """`types`: of the cache's parameters, which `template` is of."""
+    found: dict[str, set[int]] = {name: set() for name in _COMPARED}
+    for item, name in zip(template, types, strict=False):
+        if name == "literal":
+            continue
+        kind = "numbers" if name in NUMBERS else "times" if name == "time" else "days" if name in DATED else "strings"
+        kinds = [kind, *(["bits"] if name == "bit" else []), *(["exact"] if name in EXACT else [])]
+        kinds += ["listed"] if name in EXACT and isinstance(item, tuple) else []
+        for one in item if isinstance(item, tuple) else (item,):
+            if isinstance(one, Sentinel):
+                for kind in kinds:
+                    found[kind].add(one.index)
+    return Compared(**{name: frozenset(indexes) for name, indexes in found.items()})

@@ -1,0 +1,1 @@
+"""One client's session: what it sends, what is answered here, and what passes to MySQL."""

@@ -1,0 +1,128 @@
+"""Executions of prepared statements: for which cache each is, and with which values."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from proxy.mysql.reads.announced import definitions_in
+from proxy.mysql.reads.gate import READ_OTHERWISE
+from proxy.mysql.reads.prepared_statement import CURSOR, PreparedStatement
+from proxy.mysql.reads.routes import NO_CACHE, Target
+from proxy.mysql.session.shared import Shared
+from proxy.mysql.state.session_state import SessionState
+from proxy.mysql.wire.bound_values import NotDecoded
+from proxy.mysql.wire.packets import Malformed
+from proxy.port.api import ParameterValue
+from sqltypes.errors import UpwellError
+from sqltypes.expression import Value
+
+
+@dataclass(slots=True)
+class Execution:
+    """What an execution asks for."""
+
+    target: Target
+    why: str = ""  # it is no read of a cache
+    given: tuple[Value, ...] = ()  # the statement's values, where they were looked at
+    values: tuple[ParameterValue, ...] | None = None  # those of the cache's parameters, where it is a read of one
+
+
+class Executions:
+    """Looks at the executions of a session. `eof`: its rows end with EOF."""
+
+    def __init__(self, shared: Shared, state: SessionState, *, eof: bool) -> None:
+        self._shared = shared
+        self._state = state
+        self._eof = eof
+
+    def look(self, statement: PreparedStatement, data: bytes, *, again: bool) -> Execution:
+        """What the execution asks for, and notes what it binds. `data`: its packet with the header, of 14 bytes at
+        least. `again`: the transaction may have been shown its answer, so its values are wanted for no cache, too."""
+        target = self._target(statement)
+        found = Execution(target, target.why or target.resolved_otherwise(statement))
+        statement.fits = False
+        try:
+            self._bind(found, statement, data, again=again)
+        except NotDecoded as reason:
+            found.why = str(reason)
+        except Malformed as reason:  # MySQL says what it thinks of it
+            found.why = str(reason)
+            statement.types = None
+        except UpwellError as error:
+            found.why = self._shared.note_fault("an execution", error, text=repr(statement.text)[:2000])
+        statement.pieces, statement.long_data = statement.long_data, statement.refused
+        return found
+
+    def _bind(self, found: Execution, statement: PreparedStatement, data: bytes, *, again: bool) -> None:
+        """Fills in the values. Raises NotDecoded, Malformed, UpwellError."""
+        if statement.long_data:
+            found.why = "a parameter was sent in pieces"
+        elif data[9] & CURSOR:
+            found.why = "the rows are fetched by a cursor"
+        if found.why == NO_CACHE and again:
+            found.given = statement.values(data[4:])
+        elif found.why:
+            if statement.binds_types(data):
+                statement.note_types(data[4:])
+        else:
+            before, target = statement.types, found.target
+            found.given = statement.values(data[4:])
+            found.why = target.resolved_otherwise(statement)
+            if self._state.escapes(data, statement.differed):
+                found.why = READ_OTHERWISE
+            if not found.why:
+                values = target.bind(found.given, statement)
+                if target.cache is not None and target.cache.clocks is not None:
+                    values = tuple(target.cache.in_utc(values))
+                target.learn(before, data[9:], found.given, values, statement)
+                found.values = values
+
+    def _target(self, statement: PreparedStatement) -> Target:
+        """For which cache it is, as of now."""
+        shared, target = self._shared, statement.target
+        hint = self._state.hint
+        if hint is None:  # not known: the gate asks
+            hint = statement.hinted
+        clocks = self._state.clocks
+        if (
+            target is None
+            or target.version != shared.system.caches_version
+            or statement.hinted != hint
+            or statement.clocks is not clocks
+        ):
+            target = statement.target = self._in_its_mode(statement, hint)
+            statement.hinted, statement.clocks = hint, clocks
+            self._announce(statement, target)
+        if not target.route.by_clock:
+            return target
+        now = shared.by_clock(statement.text, self._state)
+        if now is None or now.first != now.last:
+            return target
+        target = self._in_its_mode(statement, hint, now.first)
+        self._announce(statement, target)
+        return target
+
+    def _in_its_mode(self, statement: PreparedStatement, hint: bytes, now: bytes | None = None) -> Target:
+        """The target of the text as it is or, where the session's sql_mode counts, of the one with this hint."""
+        clocks = self._state.clocks
+        plain = self._shared.target(statement, eof=self._eof, now=now, clocks=clocks)
+        assert plain is not None
+        shared, cache = self._shared, plain.cache
+        if not (shared.may_have(hint) if cache is None else hint and self._state.differing(cache.needs)):
+            return plain
+        return self._shared.target(statement, eof=self._eof, now=now, hint=hint, clocks=clocks) or plain
+
+    def _announce(self, statement: PreparedStatement, target: Target) -> None:
+        """The statement may be for another cache than before, or for another plan of it."""
+        headed = target.cache, None if target.cache is None else target.cache.generation
+        if headed == statement.headed:
+            return
+        statement.headed = headed
+        statement.heads.clear()
+        announces, version = statement.announced
+        if target.cache is not None and announces is not None and version == target.version:
+            found = self._shared.announced.of(
+                target.cache, definitions_in(statement.answer, eof=self._eof),
+                binary=True, eof=self._eof, told=announces, resolved=statement.resolved,
+            )  # fmt: skip
+            statement.heads.learn(announces, target.cache, target.cache.generation, found)

@@ -1,0 +1,1 @@
+"""Statements as texts: of which kind they are, and which cache's query they are."""

@@ -1,0 +1,1 @@
+"""MySQL's protocol as bytes: packets, rows, answers, compression."""

@@ -1,0 +1,123 @@
+"""The values of an execution's parameters, from their bytes. Pure.
+
+https://dev.mysql.com/doc/dev/mysql-server/latest/page_protocol_binary_resultset.html
+"""
+
+from __future__ import annotations
+
+import re
+import struct
+from collections.abc import Callable
+from decimal import Decimal
+
+from proxy.grpc.requests import time_text
+from proxy.mysql.wire.packets import Malformed, read_lenenc
+from sqltypes.expression import Value
+from sqltypes.parameters import Moment
+
+UNSIGNED = 0x8000  # of a type
+
+_DECIMAL = re.compile(rb"[ ]*[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d{1,4})?[ ]*")
+_INT8, _INT16, _INT32, _INT64 = struct.Struct("<b"), struct.Struct("<h"), struct.Struct("<i"), struct.Struct("<q")
+_UINT8, _UINT16, _UINT32, _UINT64 = struct.Struct("<B"), struct.Struct("<H"), struct.Struct("<I"), struct.Struct("<Q")
+
+Reader = Callable[[bytes, int], tuple[Value, int]]
+
+
+class Undecoded(bytes):
+    """A string that is no UTF-8, as drivers bind what a BINARY column is to equal: its bytes, which stay the same where
+    the session does not convert strings."""
+
+    __slots__ = ()
+
+
+class NotDecoded(Exception):
+    """Parameters whose meaning is left to MySQL. The text says why."""
+
+
+def _number(form: struct.Struct) -> Reader:
+    def read(data: bytes, at: int) -> tuple[Value, int]:
+        try:
+            return form.unpack_from(data, at)[0], at + form.size
+        except struct.error:
+            raise Malformed(f"a parameter at byte {at} of {len(data)} is cut off") from None
+
+    return read
+
+
+def _text(data: bytes, at: int) -> tuple[Value, int]:
+    raw, at = read_lenenc(data, at)
+    try:
+        return raw.decode(), at
+    except UnicodeDecodeError:
+        return Undecoded(raw), at
+
+
+def _decimal(data: bytes, at: int) -> tuple[Value, int]:
+    raw, at = read_lenenc(data, at)
+    if _DECIMAL.fullmatch(raw) is None:  # Python takes 1_0, too
+        raise NotDecoded("a decimal parameter is no number")
+    return Decimal(raw.decode("ascii")), at
+
+
+def _moment(data: bytes, at: int) -> tuple[Value, int]:
+    """DATE, DATETIME and TIMESTAMP, as the literal that MySQL would compare."""
+    raw, at = read_lenenc(data, at)
+    if len(raw) not in (0, 4, 7, 11):
+        raise Malformed(f"a date of {len(raw)} bytes")
+    raw = raw.ljust(11, b"\0")
+    year, micro = int.from_bytes(raw[:2], "little"), int.from_bytes(raw[7:11], "little")
+    text = f"{year:04}-{raw[2]:02}-{raw[3]:02} {raw[4]:02}:{raw[5]:02}:{raw[6]:02}"
+    return Moment(f"{text}.{micro:06}" if micro else text), at
+
+
+def _date(data: bytes, at: int) -> tuple[Value, int]:
+    if data[at : at + 1] != b"\4":  # newer servers take nothing else
+        raise NotDecoded("a DATE without a date, or with a time of day")
+    text, at = _moment(data, at)
+    assert isinstance(text, str)
+    return Moment(text[:10]), at
+
+
+def _time(data: bytes, at: int) -> tuple[Value, int]:
+    raw, at = read_lenenc(data, at)
+    if len(raw) not in (0, 8, 12):
+        raise Malformed(f"a time of {len(raw)} bytes")
+    if len(raw) == 12:  # it depends on the column's digits whether they count
+        raise NotDecoded("a TIME with microseconds")
+    raw = raw.ljust(8, b"\0")
+    days = int.from_bytes(raw[1:5], "little")
+    total = (((days * 24 + raw[5]) * 60 + raw[6]) * 60 + raw[7]) * 1_000_000
+    return Moment(time_text(-total if raw[0] else total)), at
+
+
+def _bytes(data: bytes, at: int) -> tuple[Value, int]:
+    return read_lenenc(data, at)
+
+
+# MySQL's type codes of parameters -> how their values are read. Of MEDIUMINT and YEAR no client binds one, and newer
+# servers refuse them.
+READERS: dict[int, Reader] = {
+    0x01: _number(_INT8),
+    0x02: _number(_INT16),
+    0x03: _number(_INT32),
+    0x08: _number(_INT64),
+    0x01 | UNSIGNED: _number(_UINT8),
+    0x02 | UNSIGNED: _number(_UINT16),
+    0x03 | UNSIGNED: _number(_UINT32),
+    0x08 | UNSIGNED: _number(_UINT64),
+    0x05: _number(struct.Struct("<d")),
+    0x07: _moment,
+    0x0C: _moment,
+    0x0A: _date,
+    0x0B: _time,
+    0x0F: _text,
+    0xFD: _text,
+    0xFE: _text,
+    0x00: _decimal,
+    0xF6: _decimal,
+    0xF9: _bytes,
+    0xFA: _bytes,
+    0xFB: _bytes,
+    0xFC: _bytes,
+}

@@ -1,0 +1,1 @@
+"""What listeners and engine know of each other: types and protocols alone."""

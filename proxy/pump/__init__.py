@@ -1,0 +1,1 @@
+"""Moves messages between the engine, the change stream and the upqueries."""

@@ -1,0 +1,402 @@
+"""Between the engine and the loop: carries effects to who waits and upqueries to the executor.
+
+Everything here runs on the event loop's thread, synchronously, in the order in which it happens.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable, Sequence
+from itertools import count
+from time import monotonic, perf_counter
+
+from dataflow.engine import Engine
+from dataflow.fills.demand import BEHIND, Demand
+from dataflow.fills.fill import Fill, Read
+from dataflow.fills.shards import root_rows
+from dataflow.guard import Guard
+from dataflow.held.check import Check
+from dataflow.held.derivation import Params
+from dataflow.held.in_steps import Holes
+from dataflow.held.reader import ReaderNode
+from dataflow.messages import (
+    Changes,
+    Differs,
+    Effect,
+    Failed,
+    Filled,
+    Gap,
+    Ready,
+    StreamEvent,
+    UpqueryAnswer,
+    UpqueryFailed,
+    UpqueryRequest,
+)
+from proxy.cache.key_binder import Bound
+from proxy.loop.slices import SLICE, Slices
+from proxy.port.api import Encoder, EncoderFor, Join, WireFormat
+from proxy.port.faults import Faults
+from proxy.source.source import FindShards, Upqueries
+from sqltypes.errors import Fault
+from sqltypes.expression import Key
+from sqltypes.schema import ResultColumn
+
+BATCH_WINDOW = 0.0003  # seconds that a miss waits for others while upqueries are under way
+DIFFERS = "the cache's answer differed from MySQL's own: it is not believed any more"
+SUSPECTED = "an answer of the cache differed from MySQL's own, and it is not known yet whether that is a fault"
+NOT_COMPARED = "the cache is new, and its answer could not be compared with MySQL's own"
+TOLD = {"differs": DIFFERS, "unchecked": NOT_COMPARED}
+CATCHING_UP = "the process did not run for a while: what its change stream has brought meanwhile is being read"
+NO_CONNECTION = "no connection is free for the fill"
+STEPS = 4  # of a large transaction, from one look at the clock to the next
+TOGETHER = 100  # keys taken apart from one look at the clock to the next
+BUSY = 2  # upqueries in flight from which misses are batched
+
+
+class PassThrough(Exception):
+    """The engine cannot be sure of an answer: the read is MySQL's to answer. The text says why; no client sees it
+    raised."""
+
+
+class Behind(PassThrough):
+    """Neither the position nor the upquery that the read waited for has what it asked for."""
+
+
+class Pump:
+    """Waiters, subscriptions and the scheduling of upqueries."""
+
+    def __init__(self, engine: Engine, executor: Upqueries, timeout: float) -> None:
+        self.engine = engine
+        self.faults = Faults(engine.memory.count)
+        self._faulted = False
+        self._guard = Guard(engine, self._on_fault)
+        self._executor = executor
+        self._timeout = timeout
+        self._loop = asyncio.get_running_loop()
+        self._numbers = count(1)
+        self._waiters: dict[int, asyncio.Future[Ready]] = {}
+        self._subscribers: dict[int, Callable[[Changes], None]] = {}
+        self._unasked: dict[int, Callable[[Filled], None]] = {}  # by upquery, who is told what came of it
+        self.find_shards: FindShards | None = None  # as `Source` has it
+        self.on_position: Callable[[StreamEvent], None] | None = None  # told of each event that has been processed
+        self.on_differs: Callable[[Differs], None] = lambda effect: None
+        self._scheduled = False
+        self._formats: dict[str, int] = {}
+        self._encoders_for: list[EncoderFor] = []  # by wire format, as the next two
+        self.joins: list[Join] = []
+        self.wires: list[WireFormat] = []
+        self._tidying = self._going_on = False
+        self._preparing: set[asyncio.Task[None]] = set()
+        self._changing: StreamEvent | None = None
+        self._failed: Exception | None = None  # what came of a transaction that took effect between two events
+        engine.memory.remains.on_more = self._tidy_soon
+
+    # -- wire formats ------------------------------------------------------------------------------------------------
+
+    def register_format(self, name: str, wire: WireFormat) -> None:
+        """A reader has places for the formats that were there as it was installed; `Encoding.provide` makes others."""
+        if name in self._formats:
+            return
+        self._formats[name] = len(self._encoders_for)
+        self._encoders_for.append(wire.encoder_for)
+        self.joins.append(wire.join)
+        self.wires.append(wire)
+
+    def format_number(self, name: str) -> int:
+        return self._formats[name]
+
+    def encoder(self, format_: int, columns: tuple[ResultColumn, ...]) -> Encoder:
+        return self._encoders_for[format_](columns)
+
+    @property
+    def formats(self) -> Sequence[EncoderFor]:
+        """What makes the encoders of each registered format, in order: a reader's slots."""
+        return self._encoders_for
+
+    # -- reads -------------------------------------------------------------------------------------------------------
+
+    async def miss(
+        self,
+        reader: ReaderNode,
+        keys: Bound,
+        demand: Demand | None = None,
+        check: Check | None = None,
+        *,
+        doubted: bool = False,
+        holes: Holes | None = None,
+    ) -> Ready:
+        """The answer of a read that met a hole, with the position it reflects. `doubted`, `holes`: as `Read` has it.
+        Raises the source's errors, PassThrough, and Behind where the answer does not meet the demand."""
+        await self._find_shards(reader, keys)
+        number = next(self._numbers)
+        future: asyncio.Future[Ready] = self._loop.create_future()
+        self._waiters[number] = future
+        try:
+            read = Read(number, reader, keys, demand=demand, check=check, doubted=doubted, holes=holes or {})
+            self.handle(self.engine.read(read))
+            return await future
+        finally:
+            if self._waiters.pop(number, None) is not None:
+                for abandoned in self.engine.cancel(number):
+                    self._executor.cancel(abandoned)
+
+    async def _find_shards(self, reader: ReaderNode, keys: Bound) -> None:
+        """Waits until the source has said on which shards these are, where that is not known and may be."""
+        if self.find_shards is not None and (rows := root_rows(reader, keys)) is not None:
+            finding = self.find_shards(rows)
+            if finding is not None:
+                await finding
+
+    async def would_wait(self, reader: ReaderNode, keys: Bound) -> bool:
+        """Whether a miss of these keys would wait for a connection: all are taken, or those that their tables or shard
+        may have, and no fill is under way for it."""
+        tracker = reader.program.root.tracker
+        if not any(tracker.find(key, reader.tag) is None for key, _ in keys):
+            return False
+        if self._executor.full:
+            return True  # the question where they are would wait, too
+        await self._find_shards(reader, keys)
+        return self._executor.would_wait(self.engine.shards_of(reader, keys) or None, reader.tables)
+
+    def handle(self, effects: list[Effect]) -> None:
+        """Delivers what the engine returned, and sees to it that new misses are asked for."""
+        for effect in effects:
+            match effect:
+                case Ready():
+                    future = self._waiters.pop(effect.waiter, None)
+                    if future is not None and not future.done():
+                        future.set_result(effect)
+                case Failed():
+                    future = self._waiters.pop(effect.waiter, None)
+                    if future is not None and not future.done():
+                        future.set_exception(_failure(effect))
+                case UpqueryRequest():
+                    self._submit(effect)
+                case _:
+                    self._tell(effect)
+        if self._faulted:
+            self._faulted = False
+            self._fail_lost()
+        self._see_to_more()
+
+    def _tell(self, effect: Changes | Differs | Filled) -> None:
+        """What is for nobody who waits for an answer."""
+        match effect:
+            case Changes():
+                subscriber = self._subscribers.get(effect.subscription)
+                if subscriber is not None:
+                    subscriber(effect)
+            case Filled():
+                if (told := self._unasked.pop(effect.id, None)) is not None:
+                    told(effect)
+            case Differs():
+                self.on_differs(effect)
+
+    def _see_to_more(self) -> None:
+        if self.engine.misses_pending and not self._scheduled:
+            self._schedule()
+        if self.engine.unfinished and not self._going_on:
+            self._going_on = True
+            self._loop.call_soon(self._go_on)
+
+    def _go_on(self) -> None:
+        self._going_on = False
+        self.handle(self._guard.go_on())
+
+    def _fail_lost(self) -> None:
+        """After a fault: what the engine had to tell some who wait was lost with its step."""
+        for number, future in list(self._waiters.items()):
+            if not self.engine.waits(number) and not future.done():
+                future.set_exception(Fault("the engine has failed"))
+
+    def _schedule(self) -> None:
+        """Asks at once while nothing is under way; else lets misses gather, so that they share an upquery."""
+        in_flight = self.engine.upqueries_in_flight
+        if in_flight == 0:
+            self._flush()
+            return
+        self._scheduled = True
+        if in_flight >= BUSY:
+            self._loop.call_later(BATCH_WINDOW, self._flush)
+        else:
+            self._loop.call_soon(self._flush)
+
+    def _flush(self) -> None:
+        """Asks for as much as a step can. What that leaves has steps of its own."""
+        self._scheduled = True
+        try:
+            self.handle(self._guard.flush())
+        finally:
+            self._scheduled = self.engine.misses_pending
+            if self._scheduled:
+                self._loop.call_soon(self._flush)
+
+    def _submit(self, request: UpqueryRequest) -> None:
+        try:
+            self._executor.submit(request, self._deliver, monotonic() + self._timeout)
+        except Exception as error:  # noqa: BLE001 - an edge: who waits for it is told; the other effects are others'
+            fault = self.faults.note("engine: sending", request.statements[0].sql if request.statements else "", error)
+            self._loop.call_soon(self._deliver, UpqueryFailed(request.id, fault))
+
+    def _deliver(self, result: UpqueryAnswer | UpqueryFailed) -> None:
+        if isinstance(result, UpqueryAnswer):
+            fill = self.engine.fill_of(result.id)
+            if fill is None or not fill.is_large(result):
+                self.handle(self._guard.on_answer(result))
+                return
+            task = self._loop.create_task(self._prepare(fill, result))
+            self._preparing.add(task)
+            task.add_done_callback(self._preparing.discard)
+        else:
+            self.handle(self._guard.on_failed(result))
+
+    async def _prepare(self, fill: Fill, answer: UpqueryAnswer) -> None:
+        """Delivers a large answer. What takes long is done first, in steps."""
+        slices = Slices()
+        for _ in fill.prepare(answer):
+            await slices.turn()
+            if self.engine.fill_of(answer.id) is not fill:
+                return  # nobody waits for it any more
+        self.handle(self._guard.on_answer(answer))
+
+    def _on_fault(self, step: str, what: str, error: Exception) -> None:
+        self._faulted = True
+        self.faults.note("engine: " + step, what, error)
+
+    # -- fills that no read asks for ---------------------------------------------------------------------------------
+
+    def fill_unasked(
+        self, reader: ReaderNode, keys: dict[Key, Params], told: Callable[[Filled], None]
+    ) -> UpqueryRequest | None:
+        """As the engine's. The caller has it run, by `run` or elsewhere, and its result comes to `deliver`; `told` gets
+        what came of it."""
+        request = self.engine.fill_unasked(reader, keys)
+        if request is not None:
+            self._unasked[request.id] = told
+        return request
+
+    def audit(
+        self, reader: ReaderNode, keys: dict[Key, Params], told: Callable[[Filled], None]
+    ) -> UpqueryRequest | None:
+        """Likewise, to compare what is held of these keys."""
+        request = self.engine.audit(reader, keys)
+        if request is not None:
+            self._unasked[request.id] = told
+        return request
+
+    def run(self, request: UpqueryRequest) -> None:
+        """Has an upquery of `fill_unasked` run on the pool's connections."""
+        self._submit(request)
+
+    def repair(self, reader: ReaderNode, keys: Iterable[Key]) -> int:
+        """As the engine's."""
+        return self.engine.repair(reader, keys)
+
+    def deliver(self, result: UpqueryAnswer | UpqueryFailed) -> None:
+        """The result of an upquery of `fill_unasked` that was run elsewhere."""
+        self._deliver(result)
+
+    def drop_unasked(self, numbers: Sequence[int]) -> None:
+        """These upqueries of `fill_unasked` are not wanted any more."""
+        for number in numbers:
+            if self._unasked.pop(number, None) is not None:
+                self._executor.cancel(number)
+        self.engine.drop_unasked(numbers)
+
+    # -- the stream --------------------------------------------------------------------------------------------------
+
+    def on_stream(self, event: StreamEvent) -> None:
+        """One event of the change stream, processed to completion; a transaction that is much work in slices, while
+        `changing`. What comes meanwhile and has its place behind that waits for it, in the same step."""
+        failed, self._failed = self._failed, None
+        if failed is not None and not isinstance(event, Gap):
+            raise failed
+        if self._changing is not None and getattr(event, "gtid", None) is not None:
+            self._end_change()
+        elif isinstance(event, Gap):
+            self._changing = None
+        if self._changing is None and self._guard.begin(event):
+            self._changing = event
+            self._loop.call_soon(self._go_on_changing)
+            return
+        self._process(event)
+
+    @property
+    def changing(self) -> bool:
+        """Is a transaction under way? The stream is to wait for it."""
+        return self._changing is not None
+
+    def _go_on_changing(self) -> None:
+        """A slice of the transaction under way; that it takes effect is a step of its own."""
+        event = self._changing
+        if event is None:
+            return
+        until = perf_counter() + SLICE
+        while not self._guard.prepare(STEPS):
+            if perf_counter() >= until:
+                self._loop.call_soon(self._go_on_changing)
+                return
+        self._loop.call_soon(self._end_ready, event)
+
+    def _end_ready(self, event: StreamEvent) -> None:
+        """The transaction is ready; it may have ended since. What is raised is the stream's: it is told with the next
+        event, and begins anew."""
+        if self._changing is event:
+            try:
+                self._end_change()
+            except Exception as error:  # noqa: BLE001 - an edge: the loop would pass it over
+                self._failed = error
+
+    def _end_change(self) -> None:
+        event = self._changing
+        if event is not None:
+            self._changing = None
+            self._process(event)
+
+    def _process(self, event: StreamEvent) -> None:
+        effects = self._guard.on_stream(event)
+        if effects or self._faulted or self.engine.misses_pending or self.engine.unfinished:
+            self.handle(effects)
+        if self.on_position is not None:
+            self.on_position(event)
+
+    def tick(self) -> None:
+        self.handle(self._guard.tick())
+
+    # -- what was let go ---------------------------------------------------------------------------------------------
+
+    def _tidy_soon(self) -> None:
+        if not self._tidying:
+            self._tidying = True
+            self._loop.call_soon(self._tidy)
+
+    def _tidy(self) -> None:
+        """A slice, and the next one after whatever else is to be done."""
+        self._tidying = False
+        until = perf_counter() + SLICE
+        more = True
+        while more and perf_counter() < until:
+            more = self.engine.tidy(TOGETHER)
+        if more:
+            self._tidy_soon()
+
+    # -- subscriptions -----------------------------------------------------------------------------------------------
+
+    def subscribe(self, reader: ReaderNode, keys: Bound, subscriber: Callable[[Changes], None]) -> int:
+        """Begins a subscription to one key; its number is for `unsubscribe`."""
+        number = next(self._numbers)
+        self._subscribers[number] = subscriber
+        ((key, params),) = keys
+        self.handle(self.engine.subscribe(number, reader, key, params))
+        return number
+
+    def unsubscribe(self, number: int) -> None:
+        self._subscribers.pop(number, None)
+        self.engine.unsubscribe(number)
+
+
+def _failure(failed: Failed) -> Exception:
+    """What the waiting read raises."""
+    if failed.error is not None:
+        return failed.error
+    return Behind(failed.why) if failed.why == BEHIND else PassThrough(TOLD.get(failed.why, failed.why))

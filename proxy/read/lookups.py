@@ -1,0 +1,120 @@
+"""The shortest ways from keys to stored answers.
+
+They are functions, not methods: what they need is looked up once, when a cache is opened, and not at each hit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from dataflow.held.derivation import TooLong
+from dataflow.held.entries import Held
+from dataflow.held.reader import ReaderNode
+from proxy.cache.key_binder import MOST_KEYS
+from proxy.port.api import Join, ListLookup, Lookup, ParameterValue
+from sqltypes.errors import UpwellError
+from sqltypes.expression import Key
+
+if TYPE_CHECKING:
+    from proxy.access.log import AccessLog
+    from proxy.cache.named_cache import NamedCache
+    from proxy.system.system import Router
+
+SAMPLE = 64  # one hit in so many goes the long way, where it is timed and may be compared
+
+
+def gap(log: AccessLog | None) -> int:
+    """So many hits of a cache until the next one goes the long way."""
+    return SAMPLE if log is None else log.gap()
+
+
+def nothing_stored(key: Key) -> bytes | None:
+    return None
+
+
+def nothing_listed(values: Sequence[ParameterValue]) -> bytes | None:
+    return None
+
+
+def lookup(router: Router, cache: NamedCache, reader: ReaderNode, format_: int) -> Lookup:
+    """The stored answer of a key, good while the cache's plan is what it is now."""
+    generation, entry = cache.generation, reader.entries.get
+
+    def stored(key: Key) -> bytes | None:
+        held = entry(key)
+        if held is None or (bodies := held.bodies) is None or cache.generation != generation or router.closed:
+            return None
+        try:
+            body = bodies[format_]
+        except IndexError:  # the format has come later
+            return None
+        hits = cache.hits
+        if body is None or hits >= cache.look_at:
+            return None
+        held.visited = True
+        cache.hits = hits + 1
+        return body
+
+    return stored
+
+
+def list_lookup(
+    router: Router,
+    cache: NamedCache,
+    reader: ReaderNode,
+    format_: int,
+    keys_of: Callable[[Sequence[ParameterValue]], Sequence[Key] | None],
+    join: Join,
+    is_long: Callable[[Sequence[bytes]], None],
+) -> ListLookup:
+    """As `lookup`, of several keys that are asked for together. What is done for each key is done by C, as far as that
+    goes: the rows are taken from one dictionary, whose keys nobody else marks as visited. So that is done here, but
+    only while memory is short. `keys_of`: the distinct keys of a read; None where `hit` must look. `is_long` is told of
+    answers that are long to join."""
+    generation, entry, row_of = cache.generation, reader.entries.get, reader.listed[format_].get
+
+    def stored(given: Sequence[ParameterValue]) -> bytes | None:
+        hits = cache.hits
+        if cache.generation != generation or router.closed:
+            return None
+        try:
+            keys = keys_of(given)
+        except UpwellError:  # `hit` tells
+            return None
+        if not keys or (hits >= cache.look_at and len(keys) <= MOST_KEYS):
+            return None
+        rows: list[bytes] = list(map(row_of, keys))  # type: ignore[arg-type]  # None is looked for next
+        if not all(rows):
+            complete = _complete(rows, entry, keys, format_)
+            router.keep_limit()  # what is listed takes memory
+            if not complete:
+                return None
+        elif router.memory_is_short:
+            for held in map(entry, keys):
+                held.visited = True  # type: ignore[union-attr]  # what is listed is held
+        try:
+            body = join(rows) if len(rows) > 1 else rows[0]
+        except TooLong:
+            is_long(rows)
+            return None
+        cache.hits = hits + 1
+        if hits >= cache.look_at:  # of so many keys that they do not go the long way
+            cache.look_at = hits + gap(router.access_log)
+            if router.access_log is not None:
+                router.access_log.hit_of_list(cache, given)
+        return body
+
+    return stored
+
+
+def _complete(rows: list[bytes], entry: Callable[[Key], Held | None], keys: Sequence[Key], format_: int) -> bool:
+    """Whether the rows that are not listed yet are at hand: then they are listed, and put in their places."""
+    for at, row in enumerate(rows):
+        if not row:
+            held = entry(keys[at])
+            if held is None or held.body(format_) is None:
+                return False
+            held.visited = True
+            rows[at] = held.list(format_)
+    return True

@@ -1,0 +1,503 @@
+"""What becomes of a read that is no hit: an upquery, a comparison with MySQL's own answer, or why MySQL is to answer.
+
+Large answers that are held and not stored are hits, too, once they are derived, in steps."""
+
+from __future__ import annotations
+
+import asyncio
+from asyncio import sleep
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import replace
+from time import perf_counter_ns
+from typing import TYPE_CHECKING
+
+from bulk.access_rows import HIT, MISS
+from dataflow.fills.missing import holes_below
+from dataflow.held.derivation import Params, TooLong
+from dataflow.held.entries import Held, Linking
+from dataflow.held.in_steps import HeldRows, Holes, Linked, RowsAt
+from dataflow.held.reader import ReaderNode
+from gtid_tracker.gtid import GtidSet
+from proxy.auto.fill_budget import FILL_US
+from proxy.cache.key_binder import MOST_LISTED, TOO_MANY, Binding
+from proxy.loop.metered import Metered
+from proxy.loop.slices import Slices, encode_in_slices, run_in_slices
+from proxy.port.api import ANSWERED_BY_MYSQL, Answer, Demand, ParameterValue, Served
+from proxy.port.faults import guarded_async
+from proxy.pump.pump import NO_CONNECTION, NOT_COMPARED, SUSPECTED, Behind, PassThrough
+from proxy.read.freshness import CallDemand
+from proxy.read.held_answers import LargeAnswer
+from sqltypes.errors import AnswerTooLarge, Fault, Overloaded, SourceDown, SourceError
+from sqltypes.expression import Key, Row
+
+if TYPE_CHECKING:
+    from proxy.cache.trust import Trust
+    from proxy.read.open_cache import OpenCache
+    from proxy.system.system import Router
+
+WHOLE_FILL = "all rows of the table are being filled"
+NOT_FILLED = {
+    "source_error": "MySQL refuses the query that fills the key",
+    "source_down": "the query that fills the key does not reach MySQL",
+    "overloaded": "the query that fills the key is too much",
+}
+"""Why a fill has failed, which may be for a key beside this one, or for what was asked beside the client's own text."""
+MOST_TURNS = 1000
+"""How many turns of the loop a read waits for another one that links the same key."""
+MOST_LARGE = 20
+"""How many large answers of one list are derived, or one that changes all the time, before MySQL is asked."""
+
+
+class Misses:
+    """Of one opened cache. Made for each read: nothing of it stays."""
+
+    def __init__(self, opened: OpenCache, router: Router, format_: int) -> None:
+        self._opened = opened
+        self._router = router
+        self._cache = opened.named
+        self._format = format_
+        self._join = router.join(format_)
+        self.holes: Holes = {}  # found in steps: what is missing below keys that are long to derive
+
+    def fault(self, error: Exception, *given: object) -> Fault:
+        """What `guarded_async` does with a fault."""
+        return self._opened.fault(error, *given)
+
+    async def read(self, parameters: Sequence[ParameterValue], demand: Demand | None = None, text: str = "") -> Answer:
+        """As `hit`, else by an upquery, else passed through with the reason. Raises TooStale."""
+        assert demand is None or isinstance(demand, CallDemand), "demands are the router's"
+        answer = self._left(parameters) or await self.fill(parameters, demand, text)
+        if isinstance(answer, Answer):
+            self._cache.count(answer.served)
+            return answer
+        started = perf_counter_ns()
+        passed = await self._router.pass_cache(self._cache, parameters, self._format, answer, demand)
+        if self._router.access_log is not None:
+            self._router.access_log.passed(self._cache, parameters, answer, (perf_counter_ns() - started) / 1000)
+        return passed
+
+    async def fill(
+        self, parameters: Sequence[ParameterValue], demand: Demand | None = None, text: str = "", *, wait: bool = True
+    ) -> Answer | str:
+        """As `hit`, else by an upquery; the reason where MySQL itself is to answer: also where the upquery fails, which
+        is not the client's text alone. Nothing is counted: who gives the answer to a client does it
+        (`NamedCache.count`). `wait` False: where the loop or the connections are short, too. Raises TooStale."""
+        budget = self._router.budget
+        if budget is None or not self._cache.is_automatic:
+            return await self._filled(parameters, demand, text, wait=wait)
+        if not wait and (why := self._left(parameters) or self._filled_whole(parameters, text)):
+            return why
+        metered, filled = Metered(self._filled(parameters, demand, text, wait=wait)), 0.0
+        try:
+            answer = await metered
+            if isinstance(answer, Answer) and answer.served is Served.MISS:
+                filled = FILL_US
+            return answer
+        finally:
+            self._router.spent(self._cache, metered.us + filled)
+
+    def _left(self, parameters: Sequence[ParameterValue]) -> str:
+        """Why a read of an automatic cache is left to MySQL while the loop is short; "" if it is not."""
+        budget, cache = self._router.budget, self._cache
+        if budget is None or not cache.is_automatic:
+            return ""
+        why = budget.leaves(cache.name, tuple(parameters))
+        cache.left += why != ""
+        return why
+
+    def _filled_whole(self, parameters: Sequence[ParameterValue], text: str) -> str:
+        """Why a read of a range is MySQL's, "" if it is not: all rows of the table are filled at once, for which MySQL
+        takes longer than for the range."""
+        reader, cache = self._opened.ready(), self._cache
+        if reader is None or not reader.fills_whole:
+            return ""
+        if cache.filling is None or cache.filling.done():
+            filling = self.fill(parameters, None, text)
+            cache.filling = asyncio.get_running_loop().create_task(filling)
+            cache.filling.add_done_callback(_looked_at)
+        return WHOLE_FILL
+
+    async def _filled(
+        self, parameters: Sequence[ParameterValue], demand: Demand | None, text: str, *, wait: bool
+    ) -> Answer | str:
+        too_large = self._cache.too_large
+        if why := too_large.why(parameters):
+            return why
+        try:
+            if demand is None:
+                return await self._fill(parameters, text)
+            assert isinstance(demand, CallDemand), "demands are the router's"
+            return await self._fill_fresh(parameters, demand, text, wait=wait)
+        except Fault as fault:
+            return fault.told
+        except AnswerTooLarge as error:
+            too_large.note(parameters, error.message)
+            return error.message
+        except (SourceError, SourceDown, Overloaded) as error:
+            return NOT_FILLED.get(error.reason, error.reason)
+
+    @guarded_async
+    async def _fill(self, parameters: Sequence[ParameterValue], text: str) -> Answer | str:
+        cache = self._cache
+        try:
+            hit = await self.hit_large(parameters)
+            if hit is not None:
+                return hit
+            if self._opened.reader is not None:
+                if why := self._too_many(parameters):
+                    return why
+                binding = self._opened.bind(parameters)
+                ahead = self.answer_ahead(self._opened.reader, binding)
+                if ahead is not None:
+                    return self._told_ahead(binding, *ahead)
+                return await self._miss(self._opened.reader, binding, parameters, text)
+        except PassThrough as reason:
+            return str(reason)
+        except ANSWERED_BY_MYSQL as reason:
+            return reason.told
+        return self._router.closed or cache.why or cache.state
+
+    def _too_many(self, parameters: Sequence[ParameterValue]) -> str:
+        """Why the read is MySQL's, "" if it is not. The keys of one long list are filled behind it."""
+        why = self._opened.too_many(parameters)
+        if why == TOO_MANY:
+            self._router.want(self._cache, parameters)
+        return why
+
+    async def hit_large(self, parameters: Sequence[ParameterValue]) -> Answer | None:
+        """As `hit`; large answers that are not stored are derived first, each in several steps of the loop."""
+        due = False
+        cache, opened = self._cache, self._opened
+        tries, left = 0, MOST_LISTED
+        while tries < MOST_LARGE:
+            tries += 1
+            opened.held.take_large()
+            body = opened.hit(parameters)
+            if body is not None:
+                cache.recount(None)  # whoever gives it counts it
+                if due and opened.reader is not None and cache.trust is not None:
+                    opened.compare_behind(opened.reader, opened.bind(parameters), parameters, body)
+                return Answer(Served.HIT, cache.columns, body, self._router.position(), cache.name)
+            large = opened.held.take_large()
+            if large is None:
+                return None
+            if not large.keys:
+                answer = await self._made_together(parameters, large)
+                if answer is not None or self.holes:
+                    return answer
+            elif large.held is not None:
+                due = due or large.due
+                if not await self._derive_due(large.held, large.keys[0][1], large.due):
+                    return None
+            else:
+                if len(large.keys) < left:
+                    tries, left = 0, len(large.keys)  # some more are stored
+                else:
+                    tries += MOST_LARGE // 4  # they change all the time, or are too much for the memory
+                await self._derive_listed(large.keys)
+        return None
+
+    async def _derive_listed(self, keys: Sequence[tuple[Key, Params]]) -> None:
+        """Stores the answers of these keys, as far as they are held. What may be due for it is compared by the read
+        itself."""
+        await sleep(0)
+        opened, trusted = self._opened, self._cache.trust is None
+        reader = opened.ready()
+        slices = Slices()
+        for key, params in keys if trusted and reader is not None else ():
+            if self._cache.trust is not None or opened.ready() is not reader:
+                return
+            assert reader is not None
+            body, large = opened.held.look_at(reader, key, params)
+            if large is not None and large.held is not None:
+                assert large.held.key == key
+                if not await self._derive_large(large.held, params):
+                    return
+            elif body is None:
+                return
+            await slices.turn()
+
+    async def _made_together(self, parameters: Sequence[ParameterValue], large: LargeAnswer) -> Answer | None:
+        """A large answer that is not stored by key, or is joined, at the position that it is begun at; None where a
+        change comes meanwhile, or a part of it is a hole."""
+        cache, opened = self._cache, self._opened
+        reader = opened.ready()
+        if reader is None or (cache.trust is not None and cache.trust.suspicions):
+            return None
+        generation, position, sequence = opened.generation, self._router.position(), reader.memory.sequence
+        columns, encode = cache.columns, reader.encoders[self._format]
+        binding = None
+        body: bytes | None
+        if large.parts:
+            body = await self._joined(large.parts)
+        else:
+            binding = opened.bind(parameters)
+            body = await self._derive_together(reader, binding)
+        if body is None or opened.generation != generation or reader.encoders[self._format] is not encode:
+            return None  # what it would be told with is another's
+        if cache.trust is not None and cache.trust.suspicions:
+            return None
+        if binding is not None:
+            for key, _ in binding.keys:
+                if (held := reader.entries.get(key)) is not None:
+                    held.visited = True
+            if large.due and cache.trust is not None:
+                if reader.memory.sequence == sequence:
+                    opened.compare_behind(reader, binding, parameters, body)
+                else:
+                    cache.trust.look_again()
+        return Answer(Served.HIT, columns, body, position, cache.name)
+
+    async def _derive_together(self, reader: ReaderNode, binding: Binding) -> bytes | None:
+        encode = reader.encoders[self._format]
+        found = RowsAt(reader, binding.keys)
+        await run_in_slices(found.steps())
+        self.holes = found.holes
+        return None if found.rows is None else await encode_in_slices(encode, self._join, found.rows)
+
+    async def _joined(self, parts: Sequence[bytes]) -> bytes:
+        steps = self._router.wire(self._format).join_in_steps
+        assert steps is not None
+        return await run_in_slices(steps(parts))
+
+    async def _derive_due(self, held: Held, params: Params, is_due: bool) -> bool:
+        """As `_derive_large`. An answer that is to be compared behind is meanwhile given to nobody else."""
+        trust = self._cache.trust
+        if not is_due or trust is None or held in trust.unproved:
+            return await self._derive_large(held, params)
+        owner = object()
+        trust.unproved[held] = owner
+        try:
+            return await self._derive_large(held, params)
+        finally:
+            if trust.unproved.get(held) is owner:
+                del trust.unproved[held]
+
+    async def _derive_large(self, held: Held, params: Params) -> bool:
+        """Stores an answer, unless a change comes before that is done. False: a part of it is a hole."""
+        reader = held.reader
+        for _ in range(MOST_TURNS):
+            if not isinstance(held.watch, Linking):
+                break
+            await sleep(0)  # another read derives the same
+        if held.body(self._format) is not None:
+            return True
+        found = HeldRows(held, params)
+        await run_in_slices(found.steps())
+        rows, bodies = found.rows, found.bodies
+        if found.holes:
+            self.holes[held.key] = found.holes
+        if rows is None or bodies is None or held.bodies is not bodies:
+            return not found.holes
+        reader.note_encoded(held, self._format)  # first: the encoder may become another one meanwhile
+        await sleep(0)
+        encoded = await encode_in_slices(reader.encoders[self._format], self._join, rows)
+        if held.alive and held.bodies is bodies and held.body(self._format) is None:
+            reader.store(held, self._format, encoded)
+            self._router.keep_limit()
+        return True
+
+    def answer_ahead(
+        self, reader: ReaderNode, binding: Binding, demand: CallDemand | None = None
+    ) -> tuple[list[Row], GtidSet] | None:
+        """The rows of a single key that is held ahead of the position, and what it reflects beyond that, if that meets
+        the demand; its bytes are not stored, for the header of a hit names the position."""
+        if len(binding.keys) != 1:
+            return None
+        trust = self._cache.trust
+        ((key, params),) = binding.keys
+        if trust is not None and (trust.suspicions or (trust.changed and not trust.changes.earned)):
+            return None  # it could not be compared: it is at no position
+        found = reader.answer_ahead(params)
+        if found is None or (demand is not None and not demand.met_ahead(found[1])):
+            return None
+        held = self._router.hold(reader, key, params)
+        if held is not None:
+            held.visited = True
+        self._router.keep_limit()
+        self._router.count("hits_ahead")
+        self._log(binding, HIT, 0)
+        return found
+
+    def _log(self, binding: Binding, outcome: str, started: int) -> None:
+        """`started`: when, in nanoseconds; 0: just now."""
+        if self._router.access_log is not None:
+            us = (perf_counter_ns() - started) / 1000 if started else 0.0
+            self._router.access_log.read(self._cache, binding, outcome, us)
+
+    def _told_ahead(self, binding: Binding, rows: list[Row], lower: GtidSet) -> Answer:
+        cache, router = self._cache, self._router
+        assert self._opened.reader is not None
+        ((key, params),) = binding.keys
+        held = router.hold(self._opened.reader, key, params)
+        cut = held.deps[0].cut if held is not None else None
+        horizon = router.position_with(lower.union(cut.doubt)) if cut is not None and cut.doubt else ""
+        body = self._opened.reader.encoders[self._format](rows)
+        return Answer(Served.HIT, cache.columns, body, router.position_with(lower), cache.name, horizon=horizon)
+
+    @guarded_async
+    async def _fill_fresh(
+        self, parameters: Sequence[ParameterValue], demand: CallDemand, text: str, *, wait: bool
+    ) -> Answer | str:
+        """`fill`, with an answer that meets the demand. A hole is asked of MySQL at once: the upquery may have what the
+        position lacks. What is held waits for the position."""
+        cache = self._cache
+        try:
+            while (reader := self._opened.ready()) is not None:
+                if demand.met() and (hit := await self.hit_large(parameters)) is not None:
+                    return hit
+                if why := self._too_many(parameters):
+                    return why
+                binding = self._opened.bind(parameters)
+                ahead = self.answer_ahead(reader, binding, demand)
+                if ahead is not None:
+                    return self._told_ahead(binding, *ahead)
+                with suppress(Behind):
+                    if demand.met() or self._opened.held_body(reader, binding, given=False) is None:
+                        if not wait and await self._router.pump.would_wait(reader, binding.keys):
+                            return NO_CONNECTION
+                        return await self._miss(reader, binding, parameters, text, demand)
+                if not await demand.reached():
+                    demand.refuse()
+                    return f"{demand.shortage()} (too_stale)"
+        except PassThrough as reason:
+            return str(reason)
+        except ANSWERED_BY_MYSQL as reason:
+            return reason.told
+        return self._router.closed or cache.why or cache.state
+
+    async def _miss(
+        self,
+        reader: ReaderNode,
+        binding: Binding,
+        parameters: Sequence[ParameterValue],
+        text: str,
+        demand: CallDemand | None = None,
+    ) -> Answer:
+        cache = self._cache
+        check = None
+        await run_in_slices(holes_below(reader, binding.keys, self.holes))
+        if self._opened.ready() is not reader:
+            raise PassThrough(NOT_COMPARED)  # it has another plan by now
+        if cache.trust is not None:
+            if cache.trust.suspicions:
+                raise PassThrough(SUSPECTED)
+            compared = await self._compared_if_held(reader, binding, parameters, text, demand)
+            if compared is not None:
+                self._log(binding, HIT, 0)
+                return compared
+            if cache.trust is None or self._opened.ready() is not reader:
+                raise PassThrough(NOT_COMPARED)  # it has another plan by now
+            if self._router.auditor.fill_is_due(cache, binding):
+                text = text or self._router.substituted(cache.text, parameters)
+                encode = reader.encoders[self._format]
+                check = self._router.auditor.fill_check(cache, reader, binding, parameters, text, encode)
+        compare = self._router.auditor.list_is_due(cache, binding)
+        started = perf_counter_ns()
+        ready = None
+        try:
+            pump = self._router.pump
+            ready = await pump.miss(reader, binding.keys, demand, check, doubted=compare, holes=self.holes)
+        finally:
+            if check is not None:
+                check.close(given=ready is not None)
+        took = perf_counter_ns() - started
+        cache.time_miss(took, checked=check is not None)
+        self._router.times[Served.MISS.value].note(took / 1e9)
+        self._log(binding, MISS, started)
+        if compare or (ready.settled and cache.trust is not None and cache.trust.holds_back_derived(0.0)):
+            return replace(await self._compared_once_filled(reader, binding, parameters, text), served=Served.MISS)
+        horizon = str(ready.horizon) if ready.horizon is not None else ""
+        columns, encode = cache.columns, reader.encoders[self._format]  # together: MySQL may tell others meanwhile
+        body = await encode_in_slices(encode, self._join, ready.rows)
+        return Answer(Served.MISS, columns, body, str(ready.position), cache.name, horizon=horizon)
+
+    async def _compared_if_held(
+        self,
+        reader: ReaderNode,
+        binding: Binding,
+        parameters: Sequence[ParameterValue],
+        text: str,
+        demand: CallDemand | None,
+    ) -> Answer | None:
+        """As `_compared`; None where a part of the answer is a hole, or is older than demanded. Keys that are long to
+        derive are linked first, in steps. Raises PassThrough."""
+        fresh: dict[Held, bool] = {}
+        trust = self._cache.trust
+        assert trust is not None
+        try:
+            if binding.keys:
+                if demand is not None and not demand.met():
+                    return None
+                if not await self._linked(reader, binding, fresh, trust):
+                    return None
+            if self._cache.trust is not trust:
+                raise PassThrough(NOT_COMPARED)  # it has another plan by now, or is trusted
+            return await self._compared(reader, binding, parameters, text, fresh)
+        finally:
+            trust.leave(fresh)
+
+    async def _compared_once_filled(
+        self, reader: ReaderNode, binding: Binding, parameters: Sequence[ParameterValue], text: str
+    ) -> Answer:
+        """As `_compared`, of what has just been filled. Raises PassThrough."""
+        fresh: dict[Held, bool] = {}
+        trust = self._cache.trust
+        if trust is None:
+            raise PassThrough(NOT_COMPARED)
+        try:
+            await self._linked(reader, binding, fresh, trust)
+            return await self._compared(reader, binding, parameters, text, fresh)
+        finally:
+            trust.leave(fresh)
+
+    async def _linked(self, reader: ReaderNode, binding: Binding, fresh: dict[Held, bool], trust: Trust) -> bool:
+        """Whether all that the answer is made of is held. What is linked for that goes to `fresh`: nobody is given it
+        before it is compared. Raises PassThrough."""
+        try:
+            return reader.holds(binding.keys)
+        except TooLong:
+            pass
+        slices = Slices()
+        for key, params in binding.keys:
+            for tried in range(MOST_LARGE):
+                await slices.turn()
+                held = self._router.hold(reader, key, params)
+                if held is None:
+                    return False
+                if held.bodies is not None:
+                    break
+                if tried == MOST_LARGE - 1:
+                    raise PassThrough(NOT_COMPARED)  # it changes all the time
+                trust.own(held, fresh)
+                link = Linked(held, params)
+                await run_in_slices(link.steps())
+                if link.holes:
+                    self.holes[key] = link.holes
+                    return False
+        return True
+
+    async def _compared(
+        self,
+        reader: ReaderNode,
+        binding: Binding,
+        parameters: Sequence[ParameterValue],
+        text: str,
+        fresh: dict[Held, bool] | None = None,
+    ) -> Answer:
+        """A hit that MySQL was asked for, too, before it is given. Raises PassThrough."""
+        cache = self._cache
+        text = text or self._router.substituted(cache.text, parameters)
+        comparison = await self._router.auditor.compared(
+            cache, reader, binding, parameters, text, self._format, together=self._opened.is_whole(binding), fresh=fresh
+        )
+        if comparison is None or comparison.body is None:
+            raise PassThrough(NOT_COMPARED)
+        return Answer(Served.HIT, cache.columns, comparison.body, comparison.at, cache.name)
+
+
+def _looked_at(filling: asyncio.Task[object]) -> None:
+    """Nobody waits for it: the next read tells MySQL's reason, if it has failed."""
+    if not filling.cancelled():
+        filling.exception()

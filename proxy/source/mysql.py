@@ -1,0 +1,110 @@
+"""One MySQL server as a source: its binlog, upqueries on connections of our own, its information_schema."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+
+from bulk.account import account_of
+from dataflow.fills.shards import Shards
+from dataflow.messages import Keyed
+from external_upquery.address import Upstream
+from external_upquery.executor import Executor
+from external_upquery.mysql.doctor import UNKNOWN_DATABASE
+from external_upquery.mysql.other_session import OtherSession
+from external_upquery.mysql.schema_source import Name, SchemaSource
+from gtid_tracker.gtid import GtidSet
+from proxy.source import reset_watch, xa_watch
+from proxy.source.kept_schema import KeptSchema
+from proxy.source.reset_watch import ResetWatch
+from proxy.source.xa_watch import PreparedWatch
+from sqltypes.errors import ConfigError, SourceDown, SourceError
+from sqltypes.schema import SchemaSnapshot
+from vstream.binlog.source import BinlogSource
+from vstream.source import Sink
+
+FIRST_PAUSE, LAST_PAUSE = 0.002, 10.0  # seconds between two looks whether a DDL statement is executed
+
+
+class SchemaBehind:
+    """The server's schema, after every DDL statement that the stream has brought: what the stream tells of may be
+    executed a moment later."""
+
+    def __init__(self, schema: SchemaSource, stream: BinlogSource, upqueries: Executor) -> None:
+        self._schema, self._stream, self._upqueries = schema, stream, upqueries
+
+    async def snapshot(self, names: Iterable[Name]) -> SchemaSnapshot:
+        """As `Schema.snapshot`."""
+        pause = FIRST_PAUSE
+        while self._stream.defining:
+            executed = await self._upqueries.executed()
+            self._stream.defining = self._stream.defining.difference(executed)
+            if not self._stream.defining:
+                break
+            if pause > LAST_PAUSE:
+                raise SourceDown(f"the source has not executed {self._stream.defining} yet, which its binlog has")
+            await asyncio.sleep(pause)
+            pause *= 2
+        return await self._schema.snapshot(names)
+
+    def close(self) -> None:
+        self._schema.close()
+
+
+class MysqlSource:
+    """Lives on one event loop: make it there."""
+
+    session_trackers = True
+    bare_names = None
+    find_shards = None
+
+    def __init__(self, upstream: Upstream, connections: int) -> None:
+        """`connections`: for upqueries; one more follows the binlog."""
+        self.upstream = upstream
+        self.stream = BinlogSource(account_of(upstream), ask=self._possible)
+        self.upqueries = Executor(upstream, connections=connections)
+        self.other_session = OtherSession(upstream)
+        self.schema = SchemaBehind(SchemaSource(upstream), self.stream, self.upqueries)
+        self.kept_schema = KeptSchema(self.schema)
+        self.prepared = PreparedWatch(lambda: xa_watch.ask(self.upqueries), self.stream)
+        self.resets = ResetWatch(lambda: reset_watch.ask(self.upqueries), self.stream)
+
+    async def _possible(self) -> GtidSet:
+        """What the server owns and has executed: all that anybody may have seen of it. Raises UpwellError."""
+        _, owned, executed, _ = await self.upqueries.history()
+        return executed.union(owned)
+
+    def shards_of(self, rows: Keyed) -> Shards:
+        return None  # there are none
+
+    async def start(self, sink: Sink) -> str:
+        version = await self.upqueries.start()
+        await self._look_for_database()
+        await self.stream.start(sink)
+        return version
+
+    async def _look_for_database(self) -> None:
+        """Raises ConfigError where MySQL says that there is none of the upstream's name. (To who may not see it, it
+        says that he may not.)"""
+        database = self.upstream.database
+        try:
+            if database:
+                await self.upqueries.query(f"SHOW TABLES FROM `{database.replace('`', '``')}` LIKE ''")
+        except SourceError as error:
+            if error.errno == UNKNOWN_DATABASE:
+                raise ConfigError(
+                    f"--upstream: there is no database {database!r} at {self.upstream.address}:"
+                    " one that exists, or none, is accepted"
+                ) from None
+
+    def tick(self) -> None:
+        self.prepared.tick()
+        self.resets.tick()
+
+    async def stop(self, patience: float) -> None:
+        await self.prepared.close()
+        await self.resets.close()
+        await self.stream.close()
+        await self.other_session.close()
+        await self.upqueries.stop(patience)
+        await asyncio.to_thread(self.schema.close)

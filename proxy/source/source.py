@@ -1,0 +1,191 @@
+"""What is cached before: all that the rest of the proxy needs of it, whatever kind it is of.
+
+The composition root makes one from the upstream's address (`proxy/source/sources.py`). A kind of source is one class
+that has these parts, and a line there.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from typing import Protocol
+
+from dataflow.fills.shards import Shards
+from dataflow.messages import Keyed, UpqueryRequest
+from external_upquery.address import Upstream
+from external_upquery.executor import Deliver
+from external_upquery.mysql.other_session import OtherSession
+from external_upquery.mysql.schema_source import Name
+from external_upquery.passed import Passed
+from external_upquery.pool import Packet
+from gtid_tracker.bracket import History
+from gtid_tracker.gtid import GtidSet
+from planner.text.bare_names import BareNames
+from proxy.source.kept_schema import KeptSchema
+from sqltypes.errors import UpwellError
+from sqltypes.expression import Row
+from sqltypes.schema import ResultColumn, SchemaSnapshot
+from vstream.source import ChangeSource, Sink
+
+FindShards = Callable[[Keyed], Awaitable[None] | None]
+"""Waits until the source was asked on which shards these rows are, where `shards_of` does not know it yet. None: there
+is nothing to wait for."""
+
+
+class Upqueries(Protocol):
+    """What the source is asked, each with a bracket where the answer is to be held. Times are those of the loop's
+    clock. Everything raises SourceError, SourceDown, DeadlinePassed, Overloaded."""
+
+    counters: Counter[str]
+
+    @property
+    def packet(self) -> Packet:
+        """How long strings may be in the sessions that are asked."""
+        ...
+
+    @property
+    def in_flight(self) -> int:
+        """Requests that run at the source now."""
+        ...
+
+    @property
+    def queued(self) -> int:
+        """Requests that wait for a connection."""
+        ...
+
+    @property
+    def full(self) -> bool:
+        """Whether any fill would wait for a connection."""
+        ...
+
+    @property
+    def held_back(self) -> int:
+        """Requests that wait because their table or shard has its part of the connections."""
+        ...
+
+    def would_wait(self, shards: Shards, tables: Sequence[str]) -> bool:
+        """Whether a fill would wait for a connection. `shards`, `tables`: as `UpqueryRequest` has them."""
+        ...
+
+    @property
+    def connections(self) -> int: ...
+
+    @property
+    def down(self) -> UpwellError | None:
+        """Why the source cannot be reached, None while it can as far as is known."""
+        ...
+
+    def submit(self, request: UpqueryRequest, deliver: Deliver, deadline: float | None = None) -> None:
+        """Runs a request; `deliver` gets its answer or its error, later, on the loop, unless it is cancelled before."""
+        ...
+
+    def cancel(self, request_id: int) -> None:
+        """Nobody wants this answer any more: it is not delivered, and the source stops working for it soon."""
+        ...
+
+    async def question(self, sql: str) -> list[Row]:
+        """The rows of a statement about the source itself, which no database that is selected changes."""
+        ...
+
+    async def query(
+        self, sql: str, database: str = "", *, deadline: float | None = None, answer_limit: int = ...
+    ) -> tuple[tuple[ResultColumn, ...], list[Row]]:
+        """One statement that only reads: its columns and rows, none for a statement that gives none. `answer_limit`:
+        bytes of rows."""
+        ...
+
+    async def read(
+        self,
+        sql: str,
+        database: str = "",
+        *,
+        deadline: float | None = None,
+        after: GtidSet | None = None,
+        patience: float = 0.0,
+        tables: Sequence[str] = (),
+    ) -> Passed:
+        """As `query`, with what the source had executed before it. `after`: a set that it first waits for, `patience`
+        seconds at most; whether it came shows in `executed`. `tables`: as `UpqueryRequest` has them; none: not
+        known."""
+        ...
+
+    async def describe(
+        self, sql: str, database: str = "", *, deadline: float | None = None, tables: Sequence[str] = ()
+    ) -> tuple[tuple[ResultColumn, ...], int]:
+        """The columns that a statement would give, with their own collations, and the number of its `?`. It is not
+        run. `tables`: as for `read`."""
+        ...
+
+    async def executed(self) -> GtidSet:
+        """What the source has executed by now."""
+        ...
+
+    async def history(self) -> tuple[History, GtidSet, GtidSet, str]:
+        """Whose history is answered from, which GTIDs are owned, what is executed by then; and the settings on which
+        rights depend, changes of which are in no stream."""
+        ...
+
+
+class Schema(Protocol):
+    """The source's tables and views."""
+
+    async def snapshot(self, names: Iterable[Name]) -> SchemaSnapshot:
+        """The relations of these names, keyed as the source spells them, with the facts about the server that planning
+        needs. Raises SourceDown, SourceError."""
+        ...
+
+
+class Source(Protocol):
+    """`upstream`: where it is, for both edges: who asks it on behalf of Upwell, and the sessions of clients.
+    `session_trackers`: whether it tells sessions of what their statements leave, as MySQL does. `shards_of`: which
+    shards have certain rows, as `dataflow/fills/shards.py` has it."""
+
+    def shards_of(self, rows: Keyed) -> Shards: ...
+
+    @property
+    def find_shards(self) -> FindShards | None:
+        """None of a source without shards."""
+        ...
+
+    @property
+    def session_trackers(self) -> bool: ...
+
+    @property
+    def kept_schema(self) -> KeptSchema | None:
+        """None of a source whose stream does not tell of all changes of tables that nobody has wanted."""
+        ...
+
+    @property
+    def other_session(self) -> OtherSession | None:
+        """Asks under the variables of a client's session; None of a source that cannot be asked so."""
+        ...
+
+    @property
+    def bare_names(self) -> BareNames | None:
+        """Of tables that a session finds which has selected no database; None: it finds none."""
+        ...
+
+    @property
+    def upstream(self) -> Upstream: ...
+
+    @property
+    def stream(self) -> ChangeSource: ...
+
+    @property
+    def upqueries(self) -> Upqueries: ...
+
+    @property
+    def schema(self) -> Schema: ...
+
+    async def start(self, sink: Sink) -> str:
+        """Connects, and begins to give changes to the sink, from now on. The source's version. Raises SourceDown,
+        SourceError, ConfigError (it cannot be followed, with the reason)."""
+        ...
+
+    def tick(self) -> None:
+        """To be called now and then while the stream is connected: looks at what a stream of this kind leaves out."""
+        ...
+
+    async def stop(self, patience: float) -> None:
+        """Ends everything. The source is told to end what it still runs; `patience`: seconds that this may take."""
+        ...

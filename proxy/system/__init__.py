@@ -1,0 +1,1 @@
+"""All of it put together: the system that listeners call."""

@@ -1,0 +1,114 @@
+"""Which answers of a new cache are due to be compared before anybody is given them."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+
+from dataflow.held.entries import Held
+from planner.tree.plan import Mode
+from proxy.cache.key_binder import Bound
+from proxy.cache.ledger import TIRED
+from proxy.cache.trust import IN_VAIN, SLOW_SECONDS, Trust, unproved
+from tests.support.engine_rig import ROWS, Rig
+
+
+@pytest.fixture
+def rig() -> Rig:
+    """Key 7 is held at the position, and nobody has been given it."""
+    made = Rig(ROWS)
+    made.fill_from({1: (1, 7, 10)}, 7)
+    return made
+
+
+def held(rig: Rig) -> Held:
+    return rig.readers[0].entries[7]
+
+
+def held_keys(*keys: int) -> Bound:
+    return [(key, (key,)) for key in keys]
+
+
+def earn(trust: Trust, ledger_name: str) -> None:
+    """Until the next answer is not due."""
+    ledger = getattr(trust, ledger_name)
+    key = 0
+    while ledger.due:
+        ledger.agree(key, rows=True)
+        key += 1
+
+
+def test_what_was_filled_without_its_check_is_held_back_though_changes_are_not_due(rig: Rig) -> None:
+    trust = Trust(2, Mode.MAINTAIN, Counter())
+    earn(trust, "changes")
+    held(rig).stale()
+    assert held(rig).unseen and trust.holds_back(held(rig), 0.0), "in the place of its fill, which is due"
+    assert trust.ledger(unseen=True) is trust.fills and trust.ledger(unseen=False) is trust.changes
+
+
+def test_what_was_given_before_is_held_back_by_what_changes_have_earned(rig: Rig) -> None:
+    trust = Trust(2, Mode.MAINTAIN, Counter())
+    earn(trust, "changes")
+    assert rig.hit(7) is not None
+    held(rig).stale()
+    assert not held(rig).unseen and not trust.holds_back(held(rig), 0.0)
+
+
+def test_several_keys_together_are_held_back_if_one_was_filled_without_its_check(rig: Rig) -> None:
+    trust = Trust(2, Mode.MAINTAIN, Counter())
+    earn(trust, "changes")
+    reader, keys = rig.readers[0], held_keys(7)
+    held(rig).bodies = [None]
+    assert not trust.holds_back_together(reader, keys, 0.0, given=False)
+    held(rig).stale()
+    assert trust.holds_back_together(reader, keys, 0.0, given=False)
+
+
+def test_checks_that_cannot_be_made_end_in_answers_that_are_counted_and_told_of(rig: Rig) -> None:
+    counters = Counter[str]()
+    trust = Trust(2, Mode.MAINTAIN, counters)
+    held(rig).stale()
+    checks = 0
+    while trust.holds_back(held(rig), 0.0):
+        ledger = trust.ledger(held(rig).unseen)
+        assert counters["trust_given_unchecked"] == 0
+        ledger.in_vain(ledger.ended)
+        checks += 1
+    assert checks == 2 * TIRED and trust.told == IN_VAIN
+    assert counters["trust_given_unchecked"] == 1
+    trust.fills.agree(7, rows=True)
+    trust.changes.agree(7, rows=True)
+    assert trust.told == ""
+
+
+def test_a_look_at_a_slow_answer_of_evict_mode_that_is_due_does_not_store_it(rig: Rig) -> None:
+    trust = Trust(2, Mode.EVICT, Counter())
+    held(rig).stale()
+    slow = 2 * SLOW_SECONDS
+    assert trust.holds_back(held(rig), slow, given=False) and not trust.behind
+    assert not trust.holds_back(held(rig), slow) and trust.behind, "it is given, and compared behind"
+
+
+def test_what_somebody_has_linked_to_compare_it_is_let_go_by_nobody_else(rig: Rig) -> None:
+    trust = Trust(2, Mode.MAINTAIN, Counter())
+    first: dict[Held, bool] = {}
+    second: dict[Held, bool] = {}
+    item = held(rig)
+    trust.own(item, first)
+    trust.own(item, second)
+    assert item in first and not second
+    rig.hit(7)
+    trust.leave(second)
+    assert item in trust.unproved and trust.holds_back(item, 0.0), "it is still the first one's"
+    trust.leave(first)
+    assert item not in trust.unproved and item.bodies is None
+
+
+def test_what_is_not_proved_any_more_is_not_listed_either(rig: Rig) -> None:
+    assert rig.hit(7) is not None
+    reader = rig.readers[0]
+    held(rig).list(0)
+    unproved(reader, [7])
+    assert not any(held(rig).bodies or ()) and not held(rig).listed and 7 not in reader.listed[0]
+    rig.engine.check_invariants()

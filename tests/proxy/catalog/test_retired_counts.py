@@ -1,0 +1,38 @@
+"""Counts of caches that are no more."""
+
+from __future__ import annotations
+
+import pytest
+
+from proxy.auto.reasons import PassedReads, Reason
+from proxy.cache.named_cache import NamedCache
+from proxy.catalog import retired_counts
+from proxy.catalog.retired_counts import Gone
+
+
+def dropped(known: Gone, name: str, hits: int, misses: int, passed: tuple[str, ...] = ()) -> None:
+    before = known.of(name)
+    cache = NamedCache(name, "SELECT 1", "shop", before=before[:2], passed=PassedReads(before.passed))
+    cache.hits, cache.misses = hits, misses
+    for why in passed:
+        cache.passed.add(why)
+    known.add(cache)
+
+
+def test_a_name_has_what_all_caches_of_that_name_had() -> None:
+    known = Gone()
+    assert known.of("a") == (0, 0, {})
+    dropped(known, "a", 3, 1, ("in a transaction that has written", "something else"))
+    dropped(known, "b", 10, 10)
+    dropped(known, "a", 4, 1, ("in a SERIALIZABLE transaction",))
+    assert known.of("a") == (7, 2, {Reason.TRANSACTION: 2, Reason.OTHER: 1})
+    assert known.of("b") == (10, 10, {})
+    assert (known.hits, known.misses) == (17, 12)
+
+
+def test_names_are_bounded_and_sums_stay(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(retired_counts, "MOST_NAMES", 2)
+    known = Gone()
+    for name in "abac":
+        dropped(known, name, 1, 0)
+    assert (known.of("a"), known.of("b"), known.of("c"), known.hits) == ((2, 0, {}), (0, 0, {}), (1, 0, {}), 4)
