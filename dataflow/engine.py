@@ -15,9 +15,6 @@ from collections.abc import Iterable
 from dataflow.fills.fill import Fill, Read
 from dataflow.fills.subscription import ENDED
 from dataflow.fills.waiting_reads import Reads
-from dataflow.held.eviction import GOING
-from dataflow.held.in_steps import Steps
-from dataflow.held.reader import ReaderNode
 from dataflow.messages import (
     Differs,
     Effect,
@@ -28,6 +25,9 @@ from dataflow.messages import (
     UpqueryAnswer,
     UpqueryFailed,
 )
+from dataflow.readers.eviction import GOING
+from dataflow.readers.in_steps import Steps
+from dataflow.readers.reader import ReaderNode
 from gtid_tracker.gtid import GtidSet
 from planner.tree.plan import QueryPlan
 from sqltypes.errors import (

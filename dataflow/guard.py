@@ -10,8 +10,8 @@ from collections.abc import Callable
 
 from dataflow.engine import Engine
 from dataflow.fills.fill import Fill, Read
-from dataflow.held.reader import ReaderNode
 from dataflow.messages import Ddl, Effect, Gap, StreamEvent, Transaction, UpqueryAnswer, UpqueryFailed
+from dataflow.readers.reader import ReaderNode
 from gtid_tracker.gtid import GtidSet
 from sqltypes.errors import Fault
 

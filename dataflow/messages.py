@@ -9,18 +9,17 @@ for).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from enum import Enum
+from typing import Protocol
 
+from dataflow.entries import Entries
 from gtid_tracker.bracket import Bracket
 from gtid_tracker.gtid import Gtid, GtidSet
 from sqltypes.errors import SourceError, UpwellError
 from sqltypes.expression import Key, Row, Value
 from sqltypes.schema import ResultColumn, Table
-
-if TYPE_CHECKING:
-    from dataflow.held.check import Check
 
 Pair = tuple[Row | None, Row | None]  # (before, after): an insert has no before, a delete no after
 
@@ -201,6 +200,35 @@ class Changes:
     added: list[Row] = field(default_factory=list)
     lost: str = ""
     snapshot: bool = False
+
+
+class Finding(Enum):
+    """What came of a check."""
+
+    AGREES = "agrees"
+    DIFFERS = "differs"
+    UNKNOWN = "unknown"
+
+
+class Check(Protocol):
+    """Compares what a reader derives from a fill with MySQL's own answer to the client's text.
+
+    Both come from one snapshot: the text runs in the upquery's transaction. So they must be equal, but for what MySQL
+    may choose. What decides that knows columns and encodings, and lies above the engine (`proxy/cache/trust.py`).
+    """
+
+    @property
+    def sql(self) -> str: ...
+
+    def compare(self, rows: list[Row] | None, own: OwnAnswer | SourceError, levels: Sequence[Entries]) -> Finding:
+        """`rows`: what the reader derives from `levels`, the fill's entries; None where it cannot."""
+        ...
+
+    def compare_in_steps(
+        self, rows: list[Row] | None, own: OwnAnswer | SourceError, levels: Sequence[Entries]
+    ) -> Generator[None, None, Finding]:
+        """`compare`, of many rows."""
+        ...
 
 
 @dataclass(slots=True)

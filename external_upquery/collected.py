@@ -6,9 +6,9 @@ from __future__ import annotations
 from collections.abc import Generator, Iterable
 
 from dataflow.messages import UpqueryAnswer, UpqueryFailed, UpqueryRequest
-from external_upquery.mysql.snapshot import BracketReader, plan
 from external_upquery.protocol import Answer, Answers, ProtocolBroken
 from external_upquery.rows_apart import Packed, put_back
+from external_upquery.snapshot import BracketReader, plan
 from sqltypes.errors import Fault, SourceDown, UpwellError
 
 CHUNK = 1 << 16  # bytes that are decoded in one step: a millisecond

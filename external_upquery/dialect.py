@@ -10,11 +10,10 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from dataflow.messages import OwnAnswer, UpqueryRequest
-from external_upquery import passed
-from external_upquery.mysql import snapshot
-from external_upquery.mysql.snapshot import HISTORY, LOWER, BracketReader
+from external_upquery import passed, snapshot
 from external_upquery.passed import Passed
 from external_upquery.protocol import Answer, Prepared, ResultSet
+from external_upquery.snapshot import HISTORY, LOWER, BracketReader
 from gtid_tracker.bracket import Bracket, History
 from gtid_tracker.gtid import GtidSet, parse_owned
 from sqltypes.errors import SourceDown, SourceError

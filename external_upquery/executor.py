@@ -25,11 +25,11 @@ from external_upquery.dialect import Asked, Dialect, MysqlDialect, Position
 from external_upquery.job import DEFAULT_ANSWER_LIMIT, Job, Outcome, checked, close_statements, rows_of
 from external_upquery.lock_turns import Turns
 from external_upquery.login import CONNECT_SECONDS
-from external_upquery.mysql.snapshot import COMMIT
 from external_upquery.passed import Passed
 from external_upquery.pool import Packet, Pool
 from external_upquery.protocol import Answer, ResultSet, query
 from external_upquery.shares import ANY, UNKNOWN, kind_of
+from external_upquery.snapshot import COMMIT
 from external_upquery.waiting import Waiting
 from gtid_tracker.gtid import GtidSet
 from sqltypes.errors import DeadlinePassed, Overloaded, SourceDown, SourceError, UpwellError

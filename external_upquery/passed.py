@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from external_upquery.mysql.snapshot import COMMIT, LOWER, UPPER
 from external_upquery.protocol import Answer, ResultSet, query
+from external_upquery.snapshot import COMMIT, LOWER, UPPER
 from gtid_tracker.gtid import GtidSet, parse_owned
 from sqltypes.expression import Row
 from sqltypes.schema import ResultColumn

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from dataflow.held.derivation import Params
+from dataflow.readers.derivation import Params
 from examples.lobsters.bulk import fill_all
 from integration.filler import bulk_of, in_database, needs_spark, run_in
 from integration.grpc_app import Proxy, proxy_beside, run

@@ -12,7 +12,7 @@ from time import monotonic
 import pytest
 from structlog.testing import capture_logs
 
-from dataflow.held.reader import ReaderNode
+from dataflow.readers.reader import ReaderNode
 from integration.mysql_server import Server
 from integration.oracle.answers import parse
 from integration.proxy_thread import Beside, beside_database

@@ -15,10 +15,10 @@ import structlog
 from pymysql.connections import Connection
 
 from dataflow.messages import Statement, UpqueryAnswer, UpqueryRequest
+from external_upquery import snapshot
 from external_upquery.executor import Executor
-from external_upquery.mysql import snapshot
-from external_upquery.mysql.snapshot import LIMITS
 from external_upquery.protocol import query
+from external_upquery.snapshot import LIMITS
 from gtid_tracker.gtid import Gtid, GtidSet
 from integration.private_mysql import Server
 from integration.upqueries import LONG, answer, failure, request, run, turn, writing

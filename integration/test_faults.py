@@ -26,7 +26,7 @@ import dataflow.engine
 import dataflow.fills.fill
 import dataflow.fills.insertion
 import dataflow.fills.state
-import dataflow.held.reader
+import dataflow.readers.reader
 import external_upquery.executor
 import planner.matcher
 import proxy.cache.answer_columns
@@ -94,9 +94,9 @@ READS: tuple[tuple[Any, str], ...] = (
     (proxy.read.open_cache.OpenCache, "encode_as"),
     (proxy.cache.answer_columns.Encoding, "learn"),
     (proxy.cache.key_binder.KeyBinder, "bind"),
-    (dataflow.held.reader.ReaderNode, "body"),
-    (dataflow.held.reader.ReaderNode, "derive"),
-    (dataflow.held.reader.ReaderNode, "finish_passed"),
+    (dataflow.readers.reader.ReaderNode, "body"),
+    (dataflow.readers.reader.ReaderNode, "derive"),
+    (dataflow.readers.reader.ReaderNode, "finish_passed"),
     (dataflow.engine.Engine, "read"),
     (dataflow.engine.Engine, "hold"),
     (dataflow.engine.Engine, "_start"),
@@ -269,7 +269,7 @@ OpenCache = proxy.read.open_cache.OpenCache
 EDGES = (
     Edge("OpenCache.encode_as", ((proxy.cache.answer_columns.Encoding, "learn"),)),
     Edge("OpenCache._peeked", ((OpenCache, "bind"),)),
-    Edge("OpenCache.peek_since", ((dataflow.held.reader.ReaderNode, "since"),)),
+    Edge("OpenCache.peek_since", ((dataflow.readers.reader.ReaderNode, "since"),)),
     Edge("OpenCache.bound", ((OpenCache, "bind"),)),
     Edge("OpenCache._hit_many", ((OpenCache, "ready"),)),
     Edge("OpenCache._hit_slow", ((OpenCache, "held_body"),)),
@@ -299,7 +299,7 @@ OF_LARGE_CHANGES = {"Guard.prepare"}
 # Of moments: integration/test_clock_fractions.py and integration/test_growing_moments.py break them.
 OF_MOMENTS = {"OpenCache._between", "OpenCache._standing"}
 OF_QUESTIONS = (
-    Edge("OpenCache._found", ((dataflow.held.reader.ReaderNode, "found"),)),
+    Edge("OpenCache._found", ((dataflow.readers.reader.ReaderNode, "found"),)),
     Edge(
         "AnsweredHere._watched.<locals>.watched.<locals>.ended",
         ((proxy.mysql.session.answered_here, "reply_of"),),

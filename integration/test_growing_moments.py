@@ -16,7 +16,7 @@ from threading import Event
 import pytest
 from structlog.testing import capture_logs
 
-from dataflow.held.reader import ReaderNode
+from dataflow.readers.reader import ReaderNode
 from integration.clock_texts import TABLES
 from integration.mysql_server import Server
 from integration.oracle.answers import parse

@@ -101,7 +101,7 @@ async def scenario(mysql: Server, database: str, path: Path, found: StepTimes) -
 
 
 def test_large_fills(mysql: Server, database: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dataflow.held.eviction.FEW_KEYS", KEYS // 100)  # so that they are listed as very many are
+    monkeypatch.setattr("dataflow.readers.eviction.FEW_KEYS", KEYS // 100)  # so that they are listed as very many are
 
     async def fills(folder: Path, found: StepTimes) -> None:
         await scenario(mysql, database, folder, found)

@@ -11,8 +11,8 @@ from typing import Any
 import pymysql
 import pytest
 
-from dataflow.held.ranges import Range
-from dataflow.operators.bag import Bag
+from dataflow.held.bag import Bag
+from dataflow.readers.ranges import Range
 from integration.mysql_server import Server
 from integration.proxy_thread import Beside, proxy_in_thread
 from proxy.mysql.wire.rows import BINARY

@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-import external_upquery.mysql.snapshot
+import external_upquery.snapshot
 from dataflow.messages import OwnAnswer
-from external_upquery.mysql.snapshot import own_answers
+from external_upquery.snapshot import own_answers
 from integration.grpc_app import Proxy, held_back, proxy_beside, run
 from integration.mysql_clients import connected
 from integration.mysql_server import Server
@@ -35,7 +35,7 @@ def failing_checks(monkeypatch: pytest.MonkeyPatch, fails: Callable[[], bool] = 
         found = own_answers(*args)
         return tuple(SourceError(1038, "HY001", "Out of sort memory") for _ in found) if fails() else found
 
-    monkeypatch.setattr(external_upquery.mysql.snapshot, "own_answers", answers)
+    monkeypatch.setattr(external_upquery.snapshot, "own_answers", answers)
 
 
 async def at_once(

@@ -34,9 +34,9 @@ from proxy.access.log import AccessLog
 from proxy.access.writer import AccessWriter
 from proxy.auto.decisions import AutoCache
 from proxy.auto.fill_budget import FillBudget
-from proxy.auto.saved import SavedAutomatic
 from proxy.auto.write_rates import WriteRates
 from proxy.cache.evidence import EarnedFile
+from proxy.catalog.automatic_file import SavedAutomatic
 from proxy.catalog.catalog import Catalog
 from proxy.catalog.definition_file import StateStore
 from proxy.catalog.distrusted import Doubts

@@ -13,8 +13,8 @@ from sys import getsizeof
 from typing import Any
 
 from dataflow.held.arrangement import NOWHERE, Arrangement, LinearArrangement, Memory
-from dataflow.held.derivation import Grouping, Level, Params, ReaderProgram
-from dataflow.held.entries import WIDE, WIDE_LETTER
+from dataflow.readers.derivation import Grouping, Level, Params, ReaderProgram
+from dataflow.entries import WIDE, WIDE_LETTER
 from dataflow.operators.aggregate import (
     EXACT,
     Accumulator,
@@ -27,8 +27,8 @@ from dataflow.operators.aggregate import (
 from dataflow.operators.answer import AnswerNode, AnswerWatch, Compared, Parts
 from dataflow.operators.rows import RowsNode
 from dataflow.operators.topk import TopKNode
-from dataflow.held.ranges import range_of
-from dataflow.held.reader import ReaderNode
+from dataflow.readers.ranges import range_of
+from dataflow.readers.reader import ReaderNode
 from dataflow.build.spellings import with_one_spelling
 from dataflow.build.whole_dates import dated_places, with_whole_dates
 from dataflow.build.whole_strings import of_whole_strings

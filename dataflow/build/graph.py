@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataflow.held.arrangement import Arrangement, Memory
 from dataflow.build.build import arrangement_node, reader_node
 from dataflow.changes.dispatch import TableNodes
-from dataflow.held.reader import ReaderNode
+from dataflow.readers.reader import ReaderNode
 from dataflow.build.wanted import wanted_columns
 from planner.tree.plan import Arrangement as ArrangementPlan
 from planner.tree.plan import QueryPlan

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Container, Iterator, Sequence
 
+from dataflow.entries import Entry
 from dataflow.held.arrangement import NOWHERE, Arrangement, LinearArrangement, Locate
-from dataflow.held.entries import Entry
 from dataflow.messages import Pair
 from sqltypes.errors import EvaluationError
 from sqltypes.expression import Key, Row

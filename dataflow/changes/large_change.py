@@ -24,8 +24,8 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from dataflow.changes.dispatch import TableNodes
-from dataflow.held.arrangement import Arrangement, Entries, LinearArrangement, Memory
-from dataflow.held.entries import Entry
+from dataflow.entries import Entries, Entry
+from dataflow.held.arrangement import Arrangement, LinearArrangement, Memory
 from dataflow.messages import Pair, Transaction
 from dataflow.operators.answer import AnswerNode
 from sqltypes.errors import EvaluationError, InvariantViolated

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dataflow.held.arrangement import Arrangement, Entries
+from dataflow.entries import Entries
+from dataflow.held.arrangement import Arrangement
 from dataflow.messages import Ddl
 
 if TYPE_CHECKING:

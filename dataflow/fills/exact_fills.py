@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from dataflow.held.derivation import Params
-from dataflow.held.reader import ReaderNode
+from dataflow.readers.derivation import Params
+from dataflow.readers.reader import ReaderNode
 from planner.tree.plan import AnswerArrangement
 from sqltypes.expression import Key
 

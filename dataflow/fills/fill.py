@@ -19,17 +19,16 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 
+from dataflow.entries import Entries, Entry, Held, Linking
 from dataflow.fills.carried import drop_touched, replay
 from dataflow.fills.demand import Demand
-from dataflow.held.arrangement import ROWS_AT_ONCE, UNBOUNDED, Arrangement, Entries
-from dataflow.held.check import Check, Finding
-from dataflow.held.derivation import Params, TooLong
-from dataflow.held.entries import Entry, Held, Linking
-from dataflow.held.in_steps import Holes, answered, derived
-from dataflow.held.reader import ReaderNode
-from dataflow.messages import Ddl, OwnAnswer, Statement, Transaction, UpqueryAnswer, UpqueryRequest
+from dataflow.held.arrangement import ROWS_AT_ONCE, UNBOUNDED, Arrangement
+from dataflow.messages import Check, Ddl, Finding, OwnAnswer, Statement, Transaction, UpqueryAnswer, UpqueryRequest
 from dataflow.operators.answer import AnswerEntry, AnswerNode
 from dataflow.operators.standing import Reach, reached
+from dataflow.readers.derivation import Params, TooLong
+from dataflow.readers.in_steps import Holes, answered, derived
+from dataflow.readers.reader import ReaderNode
 from gtid_tracker.bracket import Bracket
 from gtid_tracker.gtid import GtidSet, MutableGtidSet
 from planner.fill.upquery_sql import FOUND_ROWS, answer_sql, crossing_sqls, semijoin_sql

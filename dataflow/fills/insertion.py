@@ -12,11 +12,11 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 
+from dataflow.entries import Entry, Held
 from dataflow.fills.fill import Fill, Hold
-from dataflow.held.derivation import Params, TooLong
-from dataflow.held.entries import Entry, Held
-from dataflow.held.in_steps import Linked, RowsAt, Steps, answered, parts, same_bag
-from dataflow.held.reader import ReaderNode
+from dataflow.readers.derivation import Params, TooLong
+from dataflow.readers.in_steps import Linked, RowsAt, Steps, answered, parts, same_bag
+from dataflow.readers.reader import ReaderNode
 from gtid_tracker.tracker import Cut
 from sqltypes.errors import EvaluationError
 from sqltypes.expression import Row
@@ -115,7 +115,7 @@ class Insertion:
         """A key that is long to derive. Where it changes all the time, it stays linked to a part, and stale."""
         fill = self._fill
         for _ in range(TRIES):
-            found = Linked(held, params)
+            found = Linked(fill.reader, held, params)
             with suppress(EvaluationError):
                 yield from found.steps()
             fill.kept[held.key] = held.alive and not found.holes

@@ -1,9 +1,10 @@
-"""Reads of answers that are long to derive (`dataflow/held/in_steps.py`), once nothing is missing for them any more."""
+"""Reads of answers that are long to derive (`dataflow/readers/in_steps.py`), once nothing is missing for them any
+more."""
 
 from __future__ import annotations
 
 from dataflow.fills.fill import Read
-from dataflow.held.in_steps import RowsAt, Steps
+from dataflow.readers.in_steps import RowsAt, Steps
 from gtid_tracker.gtid import GtidSet
 from sqltypes.errors import EvaluationError
 

@@ -6,9 +6,9 @@ from collections.abc import Iterable, Sequence
 from contextlib import suppress
 
 from dataflow.fills.fill import Read
-from dataflow.held.derivation import Hole, Params, TooLong
-from dataflow.held.in_steps import Holes, Steps
-from dataflow.held.reader import ReaderNode
+from dataflow.readers.derivation import Hole, Params, TooLong
+from dataflow.readers.in_steps import Holes, Steps
+from dataflow.readers.reader import ReaderNode
 from sqltypes.errors import EvaluationError
 from sqltypes.expression import Key
 

@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 
 from dataflow.fills.fill import Read
-from dataflow.held.derivation import Params
-from dataflow.held.reader import ReaderNode
 from dataflow.messages import Keyed
+from dataflow.readers.derivation import Params
+from dataflow.readers.reader import ReaderNode
 from planner.tree.plan import AnswerArrangement
 from sqltypes.expression import Key
 

@@ -11,16 +11,16 @@ from collections.abc import Iterable
 
 from dataflow.build.graph import Graph
 from dataflow.changes.large_change import SIZES, LargeChange, work_of
+from dataflow.entries import Held
 from dataflow.fills.exact_fills import HotKeys
 from dataflow.fills.fill import Fill, Record
 from dataflow.fills.insertion import Insertion, audit, insert_ahead
 from dataflow.held.arrangement import UNBOUNDED, Arrangement, Memory
-from dataflow.held.derivation import Params
-from dataflow.held.entries import Held
-from dataflow.held.eviction import Sieve
-from dataflow.held.in_steps import Steps
-from dataflow.held.reader import ReaderNode
 from dataflow.messages import Ddl, Progress, StreamEvent, Transaction
+from dataflow.readers.derivation import Params
+from dataflow.readers.eviction import Sieve
+from dataflow.readers.in_steps import Steps
+from dataflow.readers.reader import ReaderNode
 from gtid_tracker.gtid import GtidSet
 from gtid_tracker.ring import Ring
 from planner.tree.plan import QueryPlan

@@ -22,13 +22,13 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import chain
 
+from dataflow.entries import Held
 from dataflow.fills.fill import Read
 from dataflow.held.arrangement import UNBOUNDED
-from dataflow.held.derivation import Params
-from dataflow.held.entries import Held
-from dataflow.held.in_steps import HeldRows, Steps, at_once, parts
-from dataflow.held.reader import LARGE_BYTES, ReaderNode
 from dataflow.messages import Changes, Effect
+from dataflow.readers.derivation import Params
+from dataflow.readers.in_steps import HeldRows, Steps, at_once, parts
+from dataflow.readers.reader import LARGE_BYTES, ReaderNode
 from sqltypes.errors import EvaluationError
 from sqltypes.expression import Key, Row
 
@@ -140,7 +140,7 @@ class Subscriptions:
             return [], True
         if self.in_steps(number):
             return [], False
-        rows = linked_rows(held, subscription.params)
+        rows = linked_rows(subscription.reader, held, subscription.params)
         return ([], True) if rows is None else (self.filled(number, held, rows), False)
 
     def filled(self, number: int, held: Held | None, rows: list[Row]) -> list[Effect]:
@@ -160,7 +160,7 @@ class Subscriptions:
         place = (subscription.reader.tag, subscription.key)
         self._watching.setdefault(place, set()).add(number)
         held.notify(partial(self._mark, place))
-        held.reader.watched = True
+        subscription.reader.watched = True
 
     # -- large answers -----------------------------------------------------------------------------------------------
 
@@ -210,7 +210,7 @@ class Subscriptions:
         subscription = self._by_number[number]
         reader, key, params, before = subscription.reader, subscription.key, subscription.params, subscription.rows
         held = reader.entries.get(key)
-        found = HeldRows(held, params) if held is not None else None
+        found = HeldRows(reader, held, params) if held is not None else None
         changed: tuple[list[Row], list[Row]] | None = None
         try:
             if found is not None:
@@ -256,10 +256,9 @@ class Subscriptions:
         return len(self._by_number)
 
 
-def linked_rows(held: Held, params: Params) -> list[Row] | None:
+def linked_rows(reader: ReaderNode, held: Held, params: Params) -> list[Row] | None:
     """The key's rows, in one step; None if there is a hole. A key that is long to derive, and stale, is linked to all
     that these are made of: else its `watch` would not be told of every change."""
-    reader = held.reader
     if held.bodies is None and held.key in reader.long:
         rows = reader.refresh(held, params, UNBOUNDED)
         held.stale()

@@ -14,6 +14,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 
+from dataflow.entries import Entry, Held
 from dataflow.fills.demand import BEHIND
 from dataflow.fills.exact_fills import HotKeys
 from dataflow.fills.fill import SLOW_SECONDS, Fill, Read, Record
@@ -24,12 +25,11 @@ from dataflow.fills.source_history import SourceHistory
 from dataflow.fills.state import State
 from dataflow.fills.subscription import ENDED, Subscriptions, linked_rows
 from dataflow.fills.weights import split, take
-from dataflow.held.derivation import Params, TooLong
-from dataflow.held.entries import Entry, Held
-from dataflow.held.eviction import GOING
-from dataflow.held.in_steps import Holes, Steps
-from dataflow.held.reader import ReaderNode
 from dataflow.messages import Effect, Failed, Filled, Ready, UpqueryRequest
+from dataflow.readers.derivation import Params, TooLong
+from dataflow.readers.eviction import GOING
+from dataflow.readers.in_steps import Holes, Steps
+from dataflow.readers.reader import ReaderNode
 from gtid_tracker.gtid import GtidSet
 from gtid_tracker.progress import PositionWaits
 from gtid_tracker.ring import Ring
@@ -368,7 +368,7 @@ class Reads:
             if self.subscriptions.concerns(read.waiter):
                 key, params = read.keys[0]
                 held = self.hold(read.reader, key, params)
-                if held is not None and (linked := linked_rows(held, params)) is not None:
+                if held is not None and (linked := linked_rows(read.reader, held, params)) is not None:
                     rows = linked
                 return self.subscriptions.filled(read.waiter, held, rows)
             return [Ready(read.waiter, rows, position, settled=True)]

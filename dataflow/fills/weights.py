@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from dataflow.fills.fill import Read
-from dataflow.held.derivation import Params
-from dataflow.held.reader import ReaderNode
 from dataflow.operators.answer import AnswerNode
+from dataflow.readers.derivation import Params
+from dataflow.readers.reader import ReaderNode
 from sqltypes.expression import Key
 
 

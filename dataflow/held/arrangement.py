@@ -16,10 +16,10 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from dataflow.entries import ENTRY_BYTES, Entries, Entry, Held, Reader, dependents_of, touch
 from dataflow.held.counters import ENGINE
-from dataflow.held.entries import ENTRY_BYTES, Entry, Held, dependents_of, touch
 from dataflow.held.remains import Item, Remains
 from dataflow.messages import Keyed, Pair, Statement
 from gtid_tracker.gtid import Gtid
@@ -29,9 +29,6 @@ from planner.tree.plan import AggregateArrangement, AnswerArrangement, RowsArran
 from planner.tree.plan import Arrangement as ArrangementPlan
 from sqltypes.errors import InvariantViolated
 from sqltypes.expression import Key, Row
-
-if TYPE_CHECKING:
-    from dataflow.held.reader import ReaderNode
 
 
 class Nowhere:
@@ -48,7 +45,6 @@ UNBOUNDED = 1 << 62
 MOST_ROWS = 1_000  # that are joined in one step: less than a millisecond
 ROWS_AT_ONCE = 500  # of an answer that is loaded in steps
 Locate = Callable[[Row], Key]  # the key of a base table's row, or NOWHERE
-Entries = dict[Key, Entry]
 LinearPlan = RowsArrangement | AggregateArrangement | TopKArrangement
 
 
@@ -98,7 +94,7 @@ class Arrangement(ABC):
         self.memory = memory
         self.entries: Entries = {}  # one dict for life: readers keep a reference
         self.ahead: Entries = {}  # entries ahead of the position, likewise; a hole to all but single reads
-        self.readers: dict[ReaderNode, None] = {}  # that use it
+        self.readers: dict[Reader, None] = {}  # that use it
         self.generation = 0
         self.tracker: FillTracker[Any] = FillTracker()
         self.key_of_answer: Callable[[Row], Key] = lambda row: ()

@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator
 from itertools import islice
 from typing import Any
 
-from dataflow.held.entries import Entry, Held
+from dataflow.entries import Entry, Held
 
 FEW = 64  # so many keys are taken out one by one, at once
 FEW_DEPS = 500  # from so many entries a key that goes is taken at once

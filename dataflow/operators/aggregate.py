@@ -15,8 +15,8 @@ from decimal import ROUND_HALF_UP, Context, Decimal
 from sys import getsizeof
 from typing import Any
 
-from dataflow.held.arrangement import Entries, LinearArrangement, Locate, Memory
-from dataflow.held.entries import Entry, touch
+from dataflow.entries import Entries, Entry, touch
+from dataflow.held.arrangement import LinearArrangement, Locate, Memory
 from planner.tree.plan import Aggregate, AggregateArrangement, AggregateFunction
 from sqltypes.arithmetic import average
 from sqltypes.casts import no_zero

@@ -22,8 +22,8 @@ from itertools import product
 from math import prod
 from typing import Any, cast
 
-from dataflow.held.arrangement import UNBOUNDED, Arrangement, Entries, Memory
-from dataflow.held.entries import ENTRY_BYTES, Entry, Held, row_bytes, touch
+from dataflow.entries import ENTRY_BYTES, Entries, Entry, Held, row_bytes, touch
+from dataflow.held.arrangement import UNBOUNDED, Arrangement, Memory
 from dataflow.held.remains import Item
 from dataflow.messages import Pair
 from dataflow.operators.growth import Growth

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Iterable, Iterator
 from typing import Any
 
-from dataflow.held.arrangement import Entries, LinearArrangement, Locate, Memory
-from dataflow.held.entries import ENTRY_BYTES, Entry, touch
-from dataflow.operators.bag import Bag
+from dataflow.entries import ENTRY_BYTES, Entries, Entry, touch
+from dataflow.held.arrangement import LinearArrangement, Locate, Memory
+from dataflow.held.bag import Bag
 from planner.tree.plan import RowsArrangement
 from sqltypes.expression import Key, Row
 

@@ -14,8 +14,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from dataflow.held.arrangement import Entries, LinearArrangement, Locate, Memory
-from dataflow.held.entries import Entry, row_bytes, touch
+from dataflow.entries import Entries, Entry, row_bytes, touch
+from dataflow.held.arrangement import LinearArrangement, Locate, Memory
 from planner.tree.plan import TopKArrangement
 from sqltypes.expression import Key, Row
 from sqltypes.values import identical

@@ -14,7 +14,7 @@ from pymysql.connections import Connection
 
 from external_upquery.address import Upstream
 from external_upquery.login import connect
-from external_upquery.mysql.snapshot import EXACT_END, EXACT_OPENING
+from external_upquery.snapshot import EXACT_END, EXACT_OPENING
 from sqltypes.errors import SourceDown, SourceError
 from sqltypes.source_checks import (
     BINLOG_STATUS,

@@ -24,8 +24,8 @@ from external_upquery.address import Upstream
 from external_upquery.columns import RawColumn
 from external_upquery.connection import Connection, settling
 from external_upquery.login import PIN_SESSION, Login, log_in
-from external_upquery.mysql.snapshot import COMMIT, LOWER, SNAPSHOT, UPPER, BracketReader, Plan
 from external_upquery.protocol import COM_STMT_PREPARE, Answer, Prepared, ResultSet, command, query
+from external_upquery.snapshot import COMMIT, LOWER, SNAPSHOT, UPPER, BracketReader, Plan
 from gtid_tracker.bracket import Bracket
 from sqltypes.errors import DeadlinePassed, Fault, Overloaded, SourceDown, SourceError, UpwellError
 

@@ -13,9 +13,9 @@ from collections.abc import Sequence
 
 from pymysql.constants import FLAG
 
+from external_upquery import snapshot
 from external_upquery.columns import RawColumn
 from external_upquery.dialect import Describing
-from external_upquery.mysql import snapshot
 from external_upquery.protocol import Answer, Prepared, query
 from external_upquery.vitess.snapshot import use
 from sqltypes.errors import SourceError

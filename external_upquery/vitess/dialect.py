@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from dataflow.messages import Keyed, OwnAnswer, Statement, UpqueryRequest
+from external_upquery import snapshot
 from external_upquery.dialect import Asked, Bracketed, Describing, Position
-from external_upquery.mysql import snapshot
 from external_upquery.passed import Passed
 from external_upquery.protocol import Answer, Prepared, ResultSet
 from external_upquery.vitess import columns as vtgate_columns

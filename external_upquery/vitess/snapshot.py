@@ -23,8 +23,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from dataflow.messages import Statement
-from external_upquery.mysql.snapshot import COMMIT, UPPER, add
 from external_upquery.protocol import Answer, ResultSet, query
+from external_upquery.snapshot import COMMIT, UPPER, add
 from external_upquery.vitess.route_check import NO_LOOKS, Looks
 from gtid_tracker.bracket import NOTHING, Bracket, history_of
 from gtid_tracker.gtid import GtidSet, parse_owned

@@ -7,7 +7,7 @@ from typing import Any
 
 import proxy.cache.key_binder
 import proxy.read.lookups
-from dataflow.held.reader import ReaderNode
+from dataflow.readers.reader import ReaderNode
 from proxy.cache.key_binder import KeyBinder
 from tests.simulation.mutant import Patch, all_of, attribute, edit
 

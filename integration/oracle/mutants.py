@@ -26,8 +26,8 @@ import pytest
 import structlog
 
 import dataflow.build.build
-import dataflow.held.reader
 import dataflow.operators.aggregate
+import dataflow.readers.reader
 import planner.session.needs
 import planner.session.session_needs
 import planner.tree.expressions
@@ -35,9 +35,9 @@ import sqltypes.arithmetic
 import sqltypes.collation
 import sqltypes.compile
 import sqltypes.ordering
-from dataflow.held.reader import ReaderNode
 from dataflow.operators.answer import AnswerNode
 from dataflow.operators.topk import TopKNode
+from dataflow.readers.reader import ReaderNode
 from integration.campaign import in_memory, planned_in_place
 from integration.mysql_server import Server
 from integration.oracle.asker import asker_beside
@@ -159,7 +159,7 @@ FAULTS = (
     ),
     Fault(
         "a LEFT JOIN's missing partner is lost",
-        edit(dataflow.held.reader, "expand", ("not matched and level.outer", "False")),
+        edit(dataflow.readers.reader, "expand", ("not matched and level.outer", "False")),
         JOINS,
         2,
     ),

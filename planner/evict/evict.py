@@ -23,9 +23,9 @@ from sqlglot import exp
 
 from planner.evict.crossings import Crossed
 from planner.evict.occurrence import Occurrence
+from planner.maintain.first_rows import takes_the_first
 from planner.maintain.rewrites.outer_to_inner import rejects_missing
 from planner.refusals.by_plan import ByPlan
-from planner.refusals.first_rows import takes_the_first
 from planner.refusals.looked_up import Sides
 from planner.refusals.raising import may_raise
 from planner.text.parse import parameter_number

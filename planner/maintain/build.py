@@ -21,9 +21,9 @@ from planner.maintain.build_parts import (
     require_group_keeps_lists,
     used_columns,
 )
-from planner.refusals.first_rows import in_the_order_of_reading
+from planner.maintain.first_rows import in_the_order_of_reading
+from planner.maintain.reading_order import in_reading_order
 from planner.refusals.group_spellings import require_no_spellings
-from planner.refusals.reading_order import in_reading_order
 from planner.tree.expressions import Parameters
 from planner.tree.logical import (
     Base,

@@ -12,9 +12,9 @@ import asyncio
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
-from dataflow.held.entries import Held
-from dataflow.held.eviction import Sieve
-from dataflow.held.reader import ReaderNode
+from dataflow.entries import Held
+from dataflow.readers.eviction import Sieve
+from dataflow.readers.reader import ReaderNode
 from proxy.loop.slices import in_slices
 
 if TYPE_CHECKING:

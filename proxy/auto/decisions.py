@@ -2,7 +2,8 @@
 
 Decided now and then (`tick`) from counts alone: how often a shape was passed through lately and MySQL's own time for it
 (`proxy/auto/passed_reads.py`); hits, misses and bytes of the caches made so far. Caches that people have made are never
-touched. Automatic ones come back after a restart (`proxy/auto/saved.py`), and are judged as if they had just been made.
+touched. Automatic ones come back after a restart (`proxy/catalog/automatic_file.py`), and are judged as if they had
+just been made.
 
 Counts of the last minute, or of the last ten, are weighed by age (the weight falls to 1/e in that time): no edge of a
 window decides. Nothing flaps: a cache is not judged before `trial` seconds, and what does not pay is barred for a time

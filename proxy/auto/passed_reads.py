@@ -24,9 +24,9 @@ from planner.session.needs import BY_CODES, BYTES, COLLATION, OF_MODE, STRINGS
 from planner.text.hints import SETTABLE
 from planner.text.lift import lifted_of
 from planner.text.scan import scan
-from proxy.auto.reasons import Reason, reason_of
 from proxy.loop.recent import Recent
 from proxy.loop.slices import in_slices
+from proxy.port.reasons import Reason, reason_of
 from sqltypes.errors import DeadlinePassed, Overloaded, ParseError, SourceDown
 
 AT_ONCE = 0.2  # seconds: what is found out so soon holds nobody up

@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from dataflow.held.reader import MOST_ENCODED, ReaderNode
+from dataflow.readers.reader import MOST_ENCODED, ReaderNode
 from proxy.port.api import Encoder, EncoderFor
 from sqltypes.errors import InvariantViolated, OtherTypes
 from sqltypes.expression import Key, Row

@@ -10,8 +10,8 @@ from itertools import product
 from operator import itemgetter
 from typing import Any
 
-from dataflow.held.derivation import Params
-from dataflow.held.reader import ReaderNode
+from dataflow.readers.derivation import Params
+from dataflow.readers.reader import ReaderNode
 from planner.tree.plan import AnswerArrangement, Parameter, QueryPlan
 from planner.tree.untyped import as_in_key, key_of
 from proxy.port.api import ParameterValue

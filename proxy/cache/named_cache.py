@@ -9,15 +9,15 @@ from dataclasses import dataclass, field
 from itertools import starmap
 from statistics import median
 
-from dataflow.held.reader import ReaderNode, held_bytes
+from dataflow.readers.reader import ReaderNode, held_bytes
 from planner.tree.plan import QueryPlan
 from planner.tree.sql_text import relation_name
-from proxy.auto.reasons import PassedReads
 from proxy.cache.answer_columns import Encoding
 from proxy.cache.key_binder import KeyBinder
 from proxy.cache.too_large import TooLarge
 from proxy.cache.trust import Trust
 from proxy.port.api import BY_GRPC, CacheInfo, MadeBy, Origin, ParameterInfo, Served
+from proxy.port.reasons import PassedReads
 from sqltypes.schema import ResultColumn
 
 

@@ -20,8 +20,8 @@ import asyncio
 from collections import Counter, deque
 from collections.abc import Callable, Iterable
 
-from dataflow.held.entries import Held
-from dataflow.held.reader import ReaderNode
+from dataflow.entries import Held
+from dataflow.readers.reader import ReaderNode
 from planner.tree.plan import Mode
 from proxy.cache.evidence import FEW, NOTHING, Claim
 from proxy.cache.key_binder import Bound

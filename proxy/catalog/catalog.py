@@ -16,8 +16,8 @@ from typing import Protocol
 import structlog
 
 from dataflow.engine import Engine
-from dataflow.held.reader import ReaderNode
 from dataflow.messages import Ddl
+from dataflow.readers.reader import ReaderNode
 from planner.api import with_result_columns
 from planner.fill.whole import is_small
 from planner.matcher import QueryMatcher
@@ -28,7 +28,6 @@ from planner.text.scan import tokens_at_most
 from planner.tree.plan import Caution, QueryPlan
 from planner.tree.sql_text import table_name
 from proxy.auto.passed_reads import NO_SOURCE, Judgement
-from proxy.auto.reasons import PassedReads
 from proxy.cache.answer_columns import Encoding, carried
 from proxy.cache.key_binder import KeyBinder
 from proxy.cache.named_cache import NamedCache, names_of
@@ -43,6 +42,7 @@ from proxy.planning.collations import load_collations
 from proxy.planning.process import TOO_COSTLY, PlanningProcess, check_views, disagreement
 from proxy.planning.worker import Thought, refusing
 from proxy.port.api import BY_GRPC, MadeBy, Origin
+from proxy.port.reasons import PassedReads
 from proxy.pump.pump import Pump
 from proxy.source.kept_schema import KeptSchema
 from proxy.source.source import Schema, Upqueries

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from time import perf_counter
 
 from dataflow.engine import Engine
-from dataflow.held.reader import ReaderNode
+from dataflow.readers.reader import ReaderNode
 from proxy.cache.named_cache import NamedCache
 from proxy.loop.slices import SLICE
 from proxy.pump.pump import Pump

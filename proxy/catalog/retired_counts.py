@@ -6,7 +6,7 @@ from collections import OrderedDict
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
-from proxy.auto.reasons import Reason
+from proxy.port.reasons import Reason
 
 if TYPE_CHECKING:
     from proxy.cache.named_cache import NamedCache

@@ -14,10 +14,10 @@ from enum import Enum
 from itertools import groupby
 from typing import Any, TypeVar
 
-from dataflow.held.arrangement import Entries
-from dataflow.held.derivation import Params
-from dataflow.held.in_steps import Steps, derived, grouped, in_order, passing, same_bag
-from dataflow.held.reader import Encode, ReaderNode
+from dataflow.entries import Entries
+from dataflow.readers.derivation import Params
+from dataflow.readers.in_steps import Steps, derived, grouped, in_order, passing, same_bag
+from dataflow.readers.reader import Encode, ReaderNode
 from planner.text.scan import scan, words
 from planner.tree.plan import AnswerArrangement, QueryPlan
 from sqltypes.collation import key_function, supported

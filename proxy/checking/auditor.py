@@ -14,10 +14,9 @@ import structlog
 
 import upwell
 from dataflow.engine import Engine
-from dataflow.held.check import Finding
-from dataflow.held.entries import Held
-from dataflow.held.reader import ReaderNode
-from dataflow.messages import Differs, OwnAnswer, StreamEvent, Transaction
+from dataflow.entries import Held
+from dataflow.messages import Differs, Finding, OwnAnswer, StreamEvent, Transaction
+from dataflow.readers.reader import ReaderNode
 from planner.tree.plan import Mode
 from proxy.cache.evidence import Claim, Evidence, claims_of
 from proxy.cache.key_binder import Binding, Bound

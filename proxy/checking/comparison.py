@@ -24,11 +24,11 @@ from typing import TYPE_CHECKING
 import structlog
 
 from dataflow.engine import Engine
-from dataflow.held.derivation import TooLong
-from dataflow.held.entries import Held
-from dataflow.held.in_steps import Steps, answered, at_once
-from dataflow.held.reader import LARGE_BYTES, MANY_DEPS, ReaderNode
+from dataflow.entries import Held
 from dataflow.messages import Ddl, Gap, Restarted, Statement, StreamEvent, UpqueryAnswer, UpqueryFailed, UpqueryRequest
+from dataflow.readers.derivation import TooLong
+from dataflow.readers.in_steps import Steps, answered, at_once
+from dataflow.readers.reader import LARGE_BYTES, MANY_DEPS, ReaderNode
 from external_upquery.columns import RawColumn
 from external_upquery.mysql.other_session import OtherSession, Question, Told
 from gtid_tracker.bracket import Bracket
@@ -37,11 +37,11 @@ from planner.text.vindex_hints import as_asked
 from planner.tree.plan import AnswerArrangement
 from proxy.cache.key_binder import Binding, Bound
 from proxy.checking.agreement import LARGE, Verdict, agreement
-from proxy.checking.as_told import AsTold, shown
 from proxy.checking.ddl_excuses import PATIENCE, Submit, Suspicions
 from proxy.loop.metered import Metered
 from proxy.loop.slices import encode_in_slices, run_in_slices
 from proxy.port.api import Join, ParameterValue
+from proxy.port.as_told import AsTold, shown
 from sqltypes.errors import EvaluationError, SourceError, UpwellError
 from sqltypes.expression import Row
 

@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING
 
 import structlog
 
-from dataflow.held.arrangement import Entries
-from dataflow.held.check import Finding
-from dataflow.held.in_steps import Steps, at_once
-from dataflow.held.reader import ReaderNode
-from dataflow.messages import OwnAnswer
+from dataflow.entries import Entries
+from dataflow.messages import Finding, OwnAnswer
+from dataflow.readers.in_steps import Steps, at_once
+from dataflow.readers.reader import ReaderNode
 from proxy.cache.key_binder import Binding
 from proxy.checking.agreement import Verdict, agreement
 from proxy.checking.comparison import DATA_ERRORS
@@ -28,7 +27,8 @@ log = structlog.get_logger("upwell.trust")
 
 @dataclass(slots=True, eq=False)
 class FillCheck:
-    """Implements `dataflow.held.check.Check`. `note` is told what came of it; `began`: `Ledger.ended` as it began."""
+    """Implements `dataflow.messages.Check`. `note` is told what came of it; `began`: `Ledger.ended` as it
+    began."""
 
     sql: str
     cache: NamedCache

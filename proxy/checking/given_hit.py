@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from dataflow.held.reader import ReaderNode
+from dataflow.readers.reader import ReaderNode
 from proxy.cache.key_binder import Binding
 from proxy.port.api import ParameterValue
 

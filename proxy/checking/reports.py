@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import structlog
 
 import upwell
-from dataflow.held.reader import ReaderNode
+from dataflow.readers.reader import ReaderNode
 from gtid_tracker.bracket import Bracket
 from planner.explain import explain
 from proxy.port.api import ParameterValue

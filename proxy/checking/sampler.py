@@ -16,11 +16,11 @@ import structlog
 
 from dataflow.engine import Engine
 from dataflow.messages import StreamEvent
-from proxy.checking.as_told import AsTold
 from proxy.checking.comparison import Comparer, Comparison, Outcome, marks_of
 from proxy.checking.ddl_excuses import PATIENCE, Submit
 from proxy.checking.given_hit import GivenHit
 from proxy.port.api import ParameterValue
+from proxy.port.as_told import AsTold
 from sqltypes.errors import UpwellError
 
 __all__ = ["PATIENCE", "Sampler"]

@@ -12,7 +12,7 @@ from bulk.questions import Login, Question
 from dataflow.messages import UpqueryAnswer, UpqueryFailed, UpqueryRequest
 from external_upquery.collected import CollectedUpquery
 from external_upquery.connection import FAREWELLS
-from external_upquery.mysql.snapshot import BracketReader
+from external_upquery.snapshot import BracketReader
 from proxy.fills.spark_process import SparkProcess
 from proxy.loop.slices import Slices, run_in_slices
 from proxy.port.fill_progress import FillProgress

@@ -12,8 +12,8 @@ from time import monotonic
 import structlog
 
 from dataflow.engine import Engine
-from dataflow.held.entries import Held
-from dataflow.held.reader import ReaderNode, held_bytes
+from dataflow.entries import Held
+from dataflow.readers.reader import ReaderNode, held_bytes
 from external_upquery.address import Upstream
 from planner.fill.all_keys import listing_sql, why_not_listed
 from proxy.cache.named_cache import NamedCache

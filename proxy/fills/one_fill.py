@@ -17,9 +17,9 @@ from time import monotonic
 from typing import Protocol
 
 from dataflow.engine import Engine
-from dataflow.held.derivation import Params
-from dataflow.held.reader import ReaderNode
 from dataflow.messages import Filled, UpqueryRequest
+from dataflow.readers.derivation import Params
+from dataflow.readers.reader import ReaderNode
 from planner.tree.plan import AnswerArrangement, QueryPlan
 from proxy.cache.key_binder import KeyBinder
 from proxy.cache.named_cache import NamedCache

@@ -20,8 +20,8 @@ from time import monotonic
 import structlog
 
 from dataflow.engine import Engine
-from dataflow.held.entries import Held
-from dataflow.held.reader import ReaderNode
+from dataflow.entries import Held
+from dataflow.readers.reader import ReaderNode
 from proxy.catalog.catalog import Catalog
 from proxy.fills.fills import Bulk
 from proxy.fills.spark_process import APP_DIR

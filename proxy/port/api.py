@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from dataflow.held.in_steps import Steps
+from dataflow.readers.in_steps import Steps
 from gtid_tracker.gtid import GtidSet
 from planner.tree.untyped import TYPED, Sent
 from proxy.port.fill_progress import AuditProgress, FillBy, FillProgress

@@ -7,7 +7,6 @@ from typing import Protocol
 
 from external_upquery.mysql.other_session import Settings
 from gtid_tracker.gtid import GtidSet
-from proxy.checking.as_told import AsTold
 from proxy.port.accounts import Accounts
 from proxy.port.api import (
     DEFAULT_WAIT,
@@ -21,6 +20,7 @@ from proxy.port.api import (
     Served,
     System,
 )
+from proxy.port.as_told import AsTold
 from proxy.port.between import Between
 from sqltypes.errors import Fault
 from sqltypes.expression import Key
@@ -145,7 +145,7 @@ class SessionCache(Cache, Between, Protocol):
 
 
 class ToldHits(Protocol):
-    """Hits of a cache as sessions were told them (`proxy/checking/told_hits.py`)."""
+    """Hits of a cache as sessions were told them (`proxy/read/told_hits.py`)."""
 
     def judges(self, body: bytes, settings: Settings) -> bool:
         """Whether the hit of this step, with this body, is to be compared with what MySQL tells a session of these

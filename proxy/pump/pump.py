@@ -15,12 +15,9 @@ from dataflow.fills.demand import BEHIND, Demand
 from dataflow.fills.fill import Fill, Read
 from dataflow.fills.shards import root_rows
 from dataflow.guard import Guard
-from dataflow.held.check import Check
-from dataflow.held.derivation import Params
-from dataflow.held.in_steps import Holes
-from dataflow.held.reader import ReaderNode
 from dataflow.messages import (
     Changes,
+    Check,
     Differs,
     Effect,
     Failed,
@@ -32,6 +29,9 @@ from dataflow.messages import (
     UpqueryFailed,
     UpqueryRequest,
 )
+from dataflow.readers.derivation import Params
+from dataflow.readers.in_steps import Holes
+from dataflow.readers.reader import ReaderNode
 from proxy.cache.key_binder import Bound
 from proxy.loop.slices import SLICE, Slices
 from proxy.port.api import Encoder, EncoderFor, Join, WireFormat

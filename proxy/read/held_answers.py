@@ -7,9 +7,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from dataflow.held.derivation import Params, TooLong
-from dataflow.held.entries import Held
-from dataflow.held.reader import ReaderNode
+from dataflow.entries import Held
+from dataflow.readers.derivation import Params, TooLong
+from dataflow.readers.reader import ReaderNode
 from proxy.cache.key_binder import Binding
 from proxy.cache.named_cache import NamedCache
 from proxy.cache.trust import Trust

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from dataflow.held.derivation import TooLong
-from dataflow.held.entries import Held
-from dataflow.held.reader import ReaderNode
+from dataflow.entries import Held
+from dataflow.readers.derivation import TooLong
+from dataflow.readers.reader import ReaderNode
 from proxy.cache.key_binder import MOST_KEYS
 from proxy.port.api import Join, ListLookup, Lookup, ParameterValue
 from sqltypes.errors import UpwellError

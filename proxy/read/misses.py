@@ -13,11 +13,11 @@ from time import perf_counter_ns
 from typing import TYPE_CHECKING
 
 from bulk.access_rows import HIT, MISS
+from dataflow.entries import Held, Linking
 from dataflow.fills.missing import holes_below
-from dataflow.held.derivation import Params, TooLong
-from dataflow.held.entries import Held, Linking
-from dataflow.held.in_steps import HeldRows, Holes, Linked, RowsAt
-from dataflow.held.reader import ReaderNode
+from dataflow.readers.derivation import Params, TooLong
+from dataflow.readers.in_steps import HeldRows, Holes, Linked, RowsAt
+from dataflow.readers.reader import ReaderNode
 from gtid_tracker.gtid import GtidSet
 from proxy.auto.fill_budget import FILL_US
 from proxy.cache.key_binder import MOST_LISTED, TOO_MANY, Binding
@@ -277,13 +277,14 @@ class Misses:
     async def _derive_large(self, held: Held, params: Params) -> bool:
         """Stores an answer, unless a change comes before that is done. False: a part of it is a hole."""
         reader = held.reader
+        assert isinstance(reader, ReaderNode)
         for _ in range(MOST_TURNS):
             if not isinstance(held.watch, Linking):
                 break
             await sleep(0)  # another read derives the same
         if held.body(self._format) is not None:
             return True
-        found = HeldRows(held, params)
+        found = HeldRows(reader, held, params)
         await run_in_slices(found.steps())
         rows, bodies = found.rows, found.bodies
         if found.holes:
@@ -471,7 +472,7 @@ class Misses:
                 if tried == MOST_LARGE - 1:
                     raise PassThrough(NOT_COMPARED)  # it changes all the time
                 trust.own(held, fresh)
-                link = Linked(held, params)
+                link = Linked(reader, held, params)
                 await run_in_slices(link.steps())
                 if link.holes:
                     self.holes[key] = link.holes

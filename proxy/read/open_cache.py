@@ -12,21 +12,21 @@ from time import perf_counter_ns
 from typing import TYPE_CHECKING
 
 from bulk.access_rows import HIT
-from dataflow.held.derivation import TooLong
-from dataflow.held.reader import ReaderNode
 from dataflow.operators.answer import AnswerNode
+from dataflow.readers.derivation import TooLong
+from dataflow.readers.reader import ReaderNode
 from planner.tree.plan import AnswerArrangement
 from proxy.cache.answer_columns import NOT_READY
 from proxy.cache.key_binder import MOST_KEYS, MOST_LISTED, Binding, KeyBinder, in_parts, instant_of, keys_in
 from proxy.cache.named_cache import NamedCache
 from proxy.checking.given_hit import GivenHit
-from proxy.checking.told_hits import ToldHits
 from proxy.port.api import ANSWERED_BY_MYSQL, Answer, CacheInfo, Demand, ListLookup, Lookup, ParameterValue, Served
 from proxy.port.faults import guarded
 from proxy.pump.pump import CATCHING_UP
 from proxy.read.held_answers import HeldAnswers
 from proxy.read.lookups import gap, list_lookup, lookup, nothing_listed, nothing_stored
 from proxy.read.misses import Misses
+from proxy.read.told_hits import ToldHits
 from sqltypes.errors import BadParameters, Fault, SourceDown, UnknownCache, UpwellError
 from sqltypes.expression import Key
 from sqltypes.schema import ResultColumn

@@ -14,10 +14,10 @@ from time import monotonic, perf_counter
 
 import upwell
 from dataflow.engine import Engine
-from dataflow.held.derivation import Params
-from dataflow.held.entries import Held
-from dataflow.held.reader import ReaderNode
+from dataflow.entries import Held
 from dataflow.messages import Gap, Progress, StreamEvent
+from dataflow.readers.derivation import Params
+from dataflow.readers.reader import ReaderNode
 from external_upquery.address import Upstream
 from gtid_tracker.gtid import GtidSet
 from planner.explain import dot, explain

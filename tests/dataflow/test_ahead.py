@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataflow.held.reader import ReaderNode
 from dataflow.messages import Ddl, Ready
+from dataflow.readers.reader import ReaderNode
 from gtid_tracker.gtid import Gtid
 from sqltypes.expression import Row
 from tests.support.engine_rig import OLD, ROWS, Rig, gtids

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dataflow.operators import bag as bags
-from dataflow.operators.bag import ORDER_BYTES, Bag
+from dataflow.held import bag as bags
+from dataflow.held.bag import ORDER_BYTES, Bag
 from sqltypes.expression import Row
 
 VALUES = st.one_of(st.none(), st.integers(0, 9))

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataflow.held.entries import Held
-from dataflow.held.reader import BODY_BYTES
+from dataflow.entries import Held
+from dataflow.readers.reader import BODY_BYTES
 from sqltypes.expression import Row
 from tests.support.engine_rig import ROWS, Rig
 

@@ -9,9 +9,9 @@ import pytest
 import dataflow.engine
 import dataflow.fills.waiting_reads
 from dataflow.fills.fill import Read
-from dataflow.held.derivation import Params
-from dataflow.held.reader import ReaderNode
 from dataflow.messages import Effect, Failed, Gap, Ready, Transaction, UpqueryAnswer, UpqueryFailed, UpqueryRequest
+from dataflow.readers.derivation import Params
+from dataflow.readers.reader import ReaderNode
 from gtid_tracker.bracket import Bracket
 from gtid_tracker.gtid import Gtid
 from sqltypes.errors import Fault, SourceDown, SourceError

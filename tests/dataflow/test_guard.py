@@ -11,7 +11,6 @@ from dataflow.engine import Engine
 from dataflow.fills.fill import Fill, Read
 from dataflow.fills.state import State
 from dataflow.guard import Guard
-from dataflow.held.reader import ReaderNode
 from dataflow.messages import (
     Changes,
     Failed,
@@ -23,6 +22,7 @@ from dataflow.messages import (
     UpqueryFailed,
     UpqueryRequest,
 )
+from dataflow.readers.reader import ReaderNode
 from gtid_tracker.bracket import Bracket
 from gtid_tracker.gtid import Gtid
 from sqltypes.errors import Fault, SourceDown

@@ -8,11 +8,11 @@ from collections.abc import Iterator
 
 import pytest
 
+from dataflow.entries import HELD_BYTES, Held
 from dataflow.fills.waiting_reads import EVICTING
 from dataflow.held.arrangement import Memory
-from dataflow.held.entries import HELD_BYTES, Held
-from dataflow.held.eviction import GOING, Sieve
 from dataflow.messages import Pair
+from dataflow.readers.eviction import GOING, Sieve
 from sqltypes.expression import Row
 from tests.support.engine_rig import Rig, gtids
 
@@ -245,7 +245,7 @@ def test_keys_that_are_held_all_the_while_are_listed_once_whatever_goes_and_come
     seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The hand goes round several times meanwhile: segments are left, joined to others, and pruned."""
-    monkeypatch.setattr("dataflow.held.eviction.FEW_KEYS", 0)
+    monkeypatch.setattr("dataflow.readers.eviction.FEW_KEYS", 0)
     rng = random.Random(seed)
     shelf, another = filled_shelf(rng), Shelf(1000)
     another.sieve, another.memory = shelf.sieve, shelf.memory

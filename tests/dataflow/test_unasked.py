@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from dataflow.engine import FILL_PATIENCE
-from dataflow.held.derivation import Params
-from dataflow.held.reader import ReaderNode
 from dataflow.messages import Ddl, Effect, Filled, Gap, Ready, UpqueryFailed, UpqueryRequest
+from dataflow.readers.derivation import Params
+from dataflow.readers.reader import ReaderNode
 from gtid_tracker.gtid import Gtid
 from sqltypes.errors import SourceDown, SourceError
 from sqltypes.expression import Key, Row, Value

@@ -9,7 +9,7 @@ from sys import getsizeof
 import pytest
 
 from dataflow.build.build import _weighing
-from dataflow.held.entries import row_bytes, value_bytes
+from dataflow.entries import row_bytes, value_bytes
 from sqltypes.expression import Value
 from sqltypes.schema import SqlType
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from dataflow.messages import Statement, UpqueryAnswer, UpqueryFailed, UpqueryRequest
 from external_upquery.collected import CollectedUpquery
-from external_upquery.mysql.snapshot import BracketReader
+from external_upquery.snapshot import BracketReader
 from sqltypes.errors import Fault, SourceDown, SourceError
 
 UUID = "5e1ec7ed-0000-4000-8000-000000000001"

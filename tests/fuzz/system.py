@@ -37,7 +37,7 @@ CHANGING_KEY = 5  # whose answer is another whenever the stream has moved
 
 
 class NothingCompared:
-    """In the place of `proxy/checking/told_hits.py`."""
+    """In the place of `proxy/read/told_hits.py`."""
 
     def judges(self, body: bytes, settings: object) -> bool:
         return False

@@ -6,8 +6,8 @@ import random
 from collections.abc import Iterator, Sequence
 
 from dataflow.engine import Engine
-from dataflow.held.derivation import Params
 from dataflow.messages import Filled, UpqueryRequest
+from dataflow.readers.derivation import Params
 from gtid_tracker.bracket import Bracket
 from proxy.cache.named_cache import NamedCache
 from sqltypes.expression import Key

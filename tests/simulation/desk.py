@@ -8,12 +8,12 @@ from collections.abc import Callable, Sequence
 from typing import NoReturn, cast
 
 from dataflow.engine import Engine
+from dataflow.entries import Held
 from dataflow.held.arrangement import MOST_ROWS
-from dataflow.held.derivation import Params, TooLong
-from dataflow.held.entries import Held
-from dataflow.held.in_steps import Steps
-from dataflow.held.reader import ReaderNode
 from dataflow.messages import Effect, UpqueryRequest
+from dataflow.readers.derivation import Params, TooLong
+from dataflow.readers.in_steps import Steps
+from dataflow.readers.reader import ReaderNode
 from proxy.cache.key_binder import KeyBinder
 from proxy.cache.named_cache import NamedCache
 from proxy.checking.sampler import Sampler

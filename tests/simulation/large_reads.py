@@ -10,7 +10,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
-from dataflow.held.in_steps import Holes
+from dataflow.readers.in_steps import Holes
 from proxy.loop.slices import Slices
 from proxy.port.api import Answer
 from proxy.read.misses import Misses

@@ -14,21 +14,21 @@ from typing import Any
 
 import dataflow.fills.fill
 import dataflow.held.arrangement
-import dataflow.held.eviction
-import dataflow.held.reader
 import dataflow.operators.aggregate
+import dataflow.readers.eviction
+import dataflow.readers.reader
 from dataflow.engine import Engine
+from dataflow.entries import Held
 from dataflow.fills.fill import Fill, Record
 from dataflow.fills.insertion import Insertion
 from dataflow.fills.source_history import SourceHistory
 from dataflow.fills.state import State
 from dataflow.held.arrangement import Arrangement
-from dataflow.held.entries import Held
-from dataflow.held.reader import ReaderNode
 from dataflow.operators.aggregate import AggregateNode
 from dataflow.operators.answer import AnswerNode
 from dataflow.operators.rows import RowsNode
 from dataflow.operators.topk import TopKNode
+from dataflow.readers.reader import ReaderNode
 from gtid_tracker.bracket import Bracket
 from gtid_tracker.progress import PositionWaits
 from gtid_tracker.ring import Ring
@@ -227,7 +227,7 @@ MUTANTS = (
         "ahead",
         "an entry ahead is a hole to joins",
         edit(
-            dataflow.held.reader,
+            dataflow.readers.reader,
             "expand",
             ("entry = entries.get(key)", "entry = entries.get(key) or level.node.ahead.get(key)"),
         ),
@@ -270,7 +270,8 @@ MUTANTS = (
         "joins",
         "an answer is linked to its entries",
         all_of(
-            attribute(dataflow.held.reader, "relink", nothing), attribute(dataflow.held.eviction, "relink", nothing)
+            attribute(dataflow.readers.reader, "relink", nothing),
+            attribute(dataflow.readers.eviction, "relink", nothing),
         ),
     ),
     Mutant("joins", "a semi-join covers what it was asked", attribute(Fill, "_settle", unsettled)),

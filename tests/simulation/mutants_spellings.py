@@ -6,7 +6,7 @@ The others are tried by `tests/dataflow/build/test_spellings.py`: without them t
 from __future__ import annotations
 
 import dataflow.build.build
-import dataflow.held.reader
+import dataflow.readers.reader
 from tests.simulation.mutant import Mutant, attribute, edit
 
 SPELLINGS = (
@@ -19,7 +19,9 @@ SPELLINGS = (
         "spellings",
         "rows of one DISTINCT are spelled alike",
         edit(
-            dataflow.held.reader, "keep_distinct", ("if shown is not row and not identical(shown, row):", "if False:")
+            dataflow.readers.reader,
+            "keep_distinct",
+            ("if shown is not row and not identical(shown, row):", "if False:"),
         ),
     ),
 )

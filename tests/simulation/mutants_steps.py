@@ -1,17 +1,17 @@
 """The rules of what is done in steps beside changes switched off, one at a time: how a key is linked to many entries
-and a read answered (`dataflow/held/in_steps.py`), how answers are inserted (`dataflow/fills/insertion.py`), and how
+and a read answered (`dataflow/readers/in_steps.py`), how answers are inserted (`dataflow/fills/insertion.py`), and how
 subscribers of large answers are told (`dataflow/fills/subscription.py`)."""
 
 from __future__ import annotations
 
-import dataflow.held.in_steps
+import dataflow.readers.in_steps
 from dataflow.fills.insertion import Insertion
 from dataflow.fills.state import State
 from dataflow.fills.subscription import Subscriptions
 from dataflow.fills.waiting_reads import Reads
-from dataflow.held.in_steps import RowsAt
-from dataflow.held.ranges import Range
-from dataflow.operators.bag import Bag
+from dataflow.held.bag import Bag
+from dataflow.readers.in_steps import RowsAt
+from dataflow.readers.ranges import Range
 from proxy.read.held_answers import HeldAnswers
 from proxy.read.misses import Misses
 from tests.simulation.mutant import Mutant, edit
@@ -60,12 +60,12 @@ STEPS = (
     Mutant(
         "steps",
         "a change of what is linked already is seen",
-        edit(dataflow.held.in_steps, "_is_ours", (" and not linking.changed", "")),
+        edit(dataflow.readers.in_steps, "_is_ours", (" and not linking.changed", "")),
     ),
     Mutant(
         "steps",
         "a change of what is still to be linked is seen",
-        edit(dataflow.held.in_steps, "_linked", ("_unchanged(some, since)", "True")),
+        edit(dataflow.readers.in_steps, "_linked", ("_unchanged(some, since)", "True")),
     ),
     Mutant(
         "steps",

@@ -17,9 +17,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from dataflow.fills.shards import Shards
-from dataflow.held.derivation import Params
-from dataflow.held.reader import ReaderNode
 from dataflow.messages import Gap, Restarted, UpqueryRequest
+from dataflow.readers.derivation import Params
+from dataflow.readers.reader import ReaderNode
 from external_upquery.vitess import snapshot as vtgate_snapshot
 from gtid_tracker.bracket import Bracket
 from gtid_tracker.gtid import GtidSet

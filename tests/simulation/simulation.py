@@ -22,10 +22,9 @@ from dataflow.changes.large_change import Sizes
 from dataflow.engine import Engine
 from dataflow.fills.demand import BEHIND
 from dataflow.fills.fill import Read
-from dataflow.held.check import Check
-from dataflow.held.in_steps import Holes
 from dataflow.messages import (
     Changes,
+    Check,
     Differs,
     Effect,
     Failed,
@@ -36,6 +35,7 @@ from dataflow.messages import (
     UpqueryFailed,
     UpqueryRequest,
 )
+from dataflow.readers.in_steps import Holes
 from proxy.read.misses import Misses
 from proxy.system.system import Router
 from sqltypes.errors import EvaluationError, SourceDown, SourceError, UpwellError

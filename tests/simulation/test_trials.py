@@ -14,11 +14,11 @@ import dataflow.operators.aggregate
 import dataflow.operators.rows
 import dataflow.operators.topk
 import tests.simulation.checks
-from dataflow.held.reader import ReaderNode
 from dataflow.operators.aggregate import AggregateNode
 from dataflow.operators.answer import AnswerNode
 from dataflow.operators.rows import RowsNode
 from dataflow.operators.topk import TopKNode
+from dataflow.readers.reader import ReaderNode
 from planner.tree.plan import AggregateArrangement, AnswerArrangement, RowsArrangement, TopKArrangement
 from proxy.checking.ddl_excuses import Suspicions
 from tests.simulation.checks import Wrong

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataflow.held import ranges
-from dataflow.operators import bag, rows
+from dataflow.held import bag
+from dataflow.operators import rows
+from dataflow.readers import ranges
 from planner.fill import upquery_sql
 
 NOW = 1 << 30  # rows that are put in order at once

@@ -15,11 +15,12 @@ from dataclasses import replace
 from functools import cache, partial
 
 from dataflow.engine import FILL_PATIENCE
-from dataflow.held.check import Check, Finding
 from dataflow.messages import (
+    Check,
     Ddl,
     Differs,
     Effect,
+    Finding,
     OwnAnswer,
     Ready,
     StreamEvent,

@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 
 from dataflow.engine import Engine
 from dataflow.fills.fill import Read
-from dataflow.held.reader import ReaderNode
 from dataflow.messages import Effect, Pair, TableChanges, Transaction, UpqueryAnswer
 from dataflow.messages import UpqueryRequest as Request
+from dataflow.readers.reader import ReaderNode
 from gtid_tracker.bracket import Bracket
 from gtid_tracker.gtid import Gtid, GtidSet
 from planner.api import plan_query

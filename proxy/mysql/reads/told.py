@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from proxy.checking.as_told import AsTold
 from proxy.mysql.reads.cached_read import CachedRead
 from proxy.mysql.reads.prepared_statement import PreparedStatement
 from proxy.mysql.state.session_state import SessionState
 from proxy.mysql.wire.packets import Malformed
+from proxy.port.as_told import AsTold
 
 
 def as_told(read: CachedRead, state: SessionState) -> AsTold | None:

@@ -19,8 +19,8 @@ from functools import lru_cache, partial
 from itertools import accumulate, cycle
 from operator import itemgetter
 
-from dataflow.held.derivation import TooLong
-from dataflow.held.in_steps import Steps, at_once
+from dataflow.readers.derivation import TooLong
+from dataflow.readers.in_steps import Steps, at_once
 from proxy.loop.memo import Memo
 from proxy.mysql.wire.packets import LARGEST, STATUS_AUTOCOMMIT, end_payload, lenenc_int, packet
 from proxy.port.api import Encoder, WireFormat

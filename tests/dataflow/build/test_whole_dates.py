@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from dataflow.held.entries import Entry
+from dataflow.entries import Entry
 from planner.api import plan_query
 from sqltypes.errors import EvaluationError
 from sqltypes.expression import Key, Row

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dataflow.held.entries import Held
+from dataflow.entries import Held
 from dataflow.messages import Ddl, Effect, Failed, Filled, Gap, Ready, UpqueryRequest
 from gtid_tracker.gtid import Gtid
 from sqltypes.expression import Row

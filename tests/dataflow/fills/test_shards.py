@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 from dataflow.fills.fill import Read
 from dataflow.fills.shards import MOST_KEYS, by_root, root_rows
-from dataflow.held.derivation import Params
-from dataflow.held.reader import ReaderNode
 from dataflow.messages import Changes, Keyed, Progress, UpqueryAnswer
 from dataflow.messages import UpqueryRequest as Request
+from dataflow.readers.derivation import Params
+from dataflow.readers.reader import ReaderNode
 from gtid_tracker.bracket import Bracket
 from gtid_tracker.gtid import Gtid, GtidSet
 from sqltypes.expression import Key, Row

@@ -8,7 +8,7 @@ from decimal import Decimal
 
 import pytest
 
-import dataflow.held.in_steps
+import dataflow.readers.in_steps
 from dataflow.fills import subscription
 from dataflow.fills.fill import Read
 from dataflow.fills.subscription import BROUGHT, difference
@@ -191,7 +191,7 @@ def test_the_difference_of_many_rows_is_that_of_few(seed: int, monkeypatch: pyte
 
 @pytest.fixture
 def few_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(dataflow.held.in_steps, "AT_ONCE", 3)
+    monkeypatch.setattr(dataflow.readers.in_steps, "AT_ONCE", 3)
 
 
 TABLE: dict[int, Row] = {number: (number, 7, number % 4) for number in range(20)}

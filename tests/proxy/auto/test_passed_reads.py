@@ -20,7 +20,7 @@ from proxy.auto.passed_reads import (
     ProxiedQuery,
     shape_of,
 )
-from proxy.auto.reasons import Reason
+from proxy.port.reasons import Reason
 from sqltypes.errors import Overloaded, SourceDown
 from tests.support.fake_system import FakeJudge
 

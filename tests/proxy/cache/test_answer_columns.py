@@ -8,8 +8,8 @@ from typing import Any, cast
 
 import pytest
 
-from dataflow.held.entries import Held
-from dataflow.held.reader import ReaderNode
+from dataflow.entries import Held
+from dataflow.readers.reader import ReaderNode
 from proxy.cache.answer_columns import OTHER_FORMS, OTHER_TYPES, Encoding, carried
 from proxy.port.api import EncoderFor
 from sqltypes.errors import OtherTypes
@@ -138,7 +138,7 @@ def test_what_a_client_was_told_first_stays() -> None:
 
 
 def test_columns_that_are_told_late_do_not_encode_many_keys_anew(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in ("dataflow.held.reader", "proxy.cache.answer_columns"):
+    for module in ("dataflow.readers.reader", "proxy.cache.answer_columns"):
         monkeypatch.setattr(f"{module}.MOST_ENCODED", 20)
     for keys, told in ((20, INT), (21, YEAR), (30, YEAR)):
         rig, made, entries = held_by_many(keys)

@@ -6,7 +6,7 @@ from collections import Counter
 
 import pytest
 
-from dataflow.held.entries import Held
+from dataflow.entries import Held
 from planner.tree.plan import Mode
 from proxy.cache.key_binder import Bound
 from proxy.cache.ledger import TIRED

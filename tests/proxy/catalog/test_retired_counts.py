@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from proxy.auto.reasons import PassedReads, Reason
 from proxy.cache.named_cache import NamedCache
 from proxy.catalog import retired_counts
 from proxy.catalog.retired_counts import Gone
+from proxy.port.reasons import PassedReads, Reason
 
 
 def dropped(known: Gone, name: str, hits: int, misses: int, passed: tuple[str, ...] = ()) -> None:

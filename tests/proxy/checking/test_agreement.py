@@ -8,7 +8,7 @@ from decimal import Decimal
 
 import pytest
 
-from dataflow.held.in_steps import at_once
+from dataflow.readers.in_steps import at_once
 from proxy.checking.agreement import LARGE, Verdict, agreement, chooses_how_many, order_terms, ordered_totally
 from sqltypes.expression import Row
 from sqltypes.schema import BIGINT, ResultColumn, SqlType

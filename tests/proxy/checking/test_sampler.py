@@ -28,11 +28,11 @@ from gtid_tracker.gtid import Gtid, GtidSet
 from proxy.cache.answer_columns import Encoding
 from proxy.cache.key_binder import Binding
 from proxy.cache.named_cache import NamedCache
-from proxy.checking.as_told import AsTold
 from proxy.checking.ddl_excuses import UPTIME
 from proxy.checking.given_hit import GivenHit
 from proxy.checking.sampler import BURDEN, MAX_BYTES, OFFERED, PATIENCE, Sampler
 from proxy.mysql.wire.packets import lenenc, packet
+from proxy.port.as_told import AsTold
 from proxy.read.literals import substituted
 from sqltypes.errors import DeadlinePassed, SourceDown, SourceError, UpwellError
 from sqltypes.expression import Row

@@ -10,8 +10,8 @@ from typing import Any, cast
 import pytest
 
 import proxy.fills.one_fill as bulk_fill
-from dataflow.held.derivation import Params
 from dataflow.messages import Filled, UpqueryRequest
+from dataflow.readers.derivation import Params
 from proxy.fills.one_fill import TRIES, BulkFill, Slice
 from proxy.loop.slices import taken
 from proxy.port.fill_progress import FillProgress

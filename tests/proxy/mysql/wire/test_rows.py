@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dataflow.held.derivation import TooLong
-from dataflow.held.in_steps import at_once
+from dataflow.readers.derivation import TooLong
+from dataflow.readers.in_steps import at_once
 from external_upquery.protocol import Answers, ResultSet
 from proxy.mysql.wire import rows as mysql_rows
 from proxy.mysql.wire.packets import LARGEST, STATUS_IN_TRANS, STATUS_MORE_RESULTS, lenenc_int, read_lenenc

@@ -9,13 +9,13 @@ from itertools import islice
 
 import pytest
 
-import dataflow.held.in_steps
-import dataflow.held.ranges
-import dataflow.operators.bag
-from dataflow.held.derivation import read_in_order
-from dataflow.held.entries import Held, Linking, dependents_of, touch
-from dataflow.held.in_steps import FIRST, HeldRows, answered, at_once, finished
+import dataflow.held.bag
+import dataflow.readers.in_steps
+import dataflow.readers.ranges
+from dataflow.entries import Held, Linking, dependents_of, touch
 from dataflow.messages import Pair
+from dataflow.readers.derivation import read_in_order
+from dataflow.readers.in_steps import FIRST, HeldRows, answered, at_once, finished
 from sqltypes.errors import UnprovenString
 from sqltypes.expression import Row
 from tests.support.engine_rig import Rig, gtids
@@ -40,7 +40,7 @@ TABLE = {number: (number, 1, RNG.randrange(8)) for number in range(100)}
 
 @pytest.fixture(autouse=True)
 def few_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(dataflow.held.in_steps, "AT_ONCE", 3)
+    monkeypatch.setattr(dataflow.readers.in_steps, "AT_ONCE", 3)
 
 
 def joined(query: str) -> Rig:
@@ -66,7 +66,7 @@ def test_in_steps_and_in_one_are_the_same(query: str) -> None:
     assert at_once(finished(reader, [], (1,))) == reader.finish([], (1,))
     held = made.engine.hold(reader, *keys[0])
     assert held is not None
-    found = HeldRows(held, (1,))
+    found = HeldRows(reader, held, (1,))
     at_once(found.steps())
     assert found.rows == expected and found.bodies is held.bodies
     made.engine.check_invariants()
@@ -120,7 +120,7 @@ def test_a_change_between_two_steps_leaves_no_answer(query: str, stored: bool) -
         held = reader.entries[1]
         if not stored:
             held.stale()
-        found = HeldRows(held, (1,))
+        found = HeldRows(reader, held, (1,))
         steps = found.steps()
         if sum(1 for _, _ in zip(range(at), steps, strict=False)) < at:
             return
@@ -137,7 +137,7 @@ def test_a_key_that_goes_between_two_steps_stays_away() -> None:
     made.fill_from(TABLE, 1)
     held = made.readers[0].entries[1]
     held.stale()
-    found = HeldRows(held, (1,))
+    found = HeldRows(made.readers[0], held, (1,))
     steps = found.steps()
     next(steps)
     made.readers[0].drop(held)
@@ -150,16 +150,16 @@ def test_a_key_that_goes_between_two_steps_stays_away() -> None:
 
 def test_an_entry_that_goes_between_two_steps_is_a_hole(monkeypatch: pytest.MonkeyPatch) -> None:
     """At each of the steps, those that put the rows of its range in order among them."""
-    monkeypatch.setattr(dataflow.held.ranges, "WORTH", 50)
-    monkeypatch.setattr(dataflow.held.ranges, "SHORT", 50)
-    monkeypatch.setattr(dataflow.operators.bag, "AT_ONCE", 3)
+    monkeypatch.setattr(dataflow.readers.ranges, "WORTH", 50)
+    monkeypatch.setattr(dataflow.readers.ranges, "SHORT", 50)
+    monkeypatch.setattr(dataflow.held.bag, "AT_ONCE", 3)
     for at in range(1, 200):
         made = Rig("SELECT id, v FROM t WHERE k = ? AND v > ? ORDER BY v")
         made.fill_from(TABLE, 1, 2)
         reader = made.readers[0]
         (held,), (entry,) = reader.entries.values(), reader.held_levels[0].values()
         held.stale()
-        found = HeldRows(held, (1, 2))
+        found = HeldRows(reader, held, (1, 2))
         steps = found.steps()
         if not run_on(steps, at):
             return
@@ -224,7 +224,7 @@ def test_a_change_while_a_key_is_linked_leaves_no_answer_or_is_in_it(pair: Pair,
     for at in range(1, 500):
         made, held = large_join()
         reader = made.readers[0]
-        found = HeldRows(held, (1,))
+        found = HeldRows(reader, held, (1,))
         steps = found.steps()
         if not run_on(steps, at):
             return
@@ -243,8 +243,8 @@ def test_a_change_after_a_key_was_linked_in_steps_takes_its_answer_away() -> Non
     """Of each of its entries."""
     number, among = 0, 1
     while number < among:
-        _, held = large_join()
-        at_once(HeldRows(held, (1,)).steps())
+        made, held = large_join()
+        at_once(HeldRows(made.readers[0], held, (1,)).steps())
         assert held.bodies is not None
         among = len(held.deps)
         touch(held.deps[number])
@@ -255,13 +255,13 @@ def test_a_change_after_a_key_was_linked_in_steps_takes_its_answer_away() -> Non
 
 def test_what_a_key_does_not_need_any_more_is_let_go_when_it_is_linked_in_steps() -> None:
     made, held = large_join()
-    at_once(HeldRows(held, (1,)).steps())
+    at_once(HeldRows(made.readers[0], held, (1,)).steps())
     before = set(held.deps)
     drop_other(made)
     pairs: list[Pair] = [(row if row[0] != 1 else (1, 1, 9), (row[0], 1, 3)) for row in TABLE.values()]
     made.change(3, *pairs)
     used = made.engine.memory.used
-    at_once(HeldRows(held, (1,)).steps())
+    at_once(HeldRows(made.readers[0], held, (1,)).steps())
     assert held.bodies is not None and len(held.deps) == 2 < len(before)
     assert sum(1 for entry in before if entry.content is not None) == 2
     assert made.engine.memory.used < used
@@ -273,7 +273,7 @@ def test_two_link_a_key_at_once_and_a_third_goes_away() -> None:
     expected = made.readers[0].answer([(held.key, (1,))])
     watched: list[int] = []
     held.watch = lambda: watched.append(1)
-    all_found = [HeldRows(held, (1,)) for _ in range(3)]
+    all_found = [HeldRows(made.readers[0], held, (1,)) for _ in range(3)]
     first, second, third = [found.steps() for found in all_found]
     for _ in range(250):
         run_on(third, 1)
@@ -293,7 +293,7 @@ def test_two_link_a_key_at_once_and_a_third_goes_away() -> None:
 def test_a_key_that_goes_while_it_is_linked_leaves_nothing() -> None:
     for at in range(1, 500):
         made, held = large_join()
-        steps = HeldRows(held, (1,)).steps()
+        steps = HeldRows(made.readers[0], held, (1,)).steps()
         if not run_on(steps, at):
             return
         made.readers[0].drop(held)
@@ -309,7 +309,7 @@ def test_a_key_that_is_let_go_while_it_is_linked_has_no_answer() -> None:
     seen = 0
     for at in range(1, 500):
         made, held = large_join()
-        found = HeldRows(held, (1,))
+        found = HeldRows(made.readers[0], held, (1,))
         steps = found.steps()
         if not run_on(steps, at):
             break
@@ -327,7 +327,7 @@ def test_a_key_that_somebody_else_links_to_others_meanwhile_is_derived_again() -
     seen = 0
     for at in range(1, 500):
         made, held = large_join()
-        found = HeldRows(held, (1,))
+        found = HeldRows(made.readers[0], held, (1,))
         steps = found.steps()
         if not run_on(steps, at):
             break
@@ -346,7 +346,7 @@ def test_a_key_that_somebody_else_links_to_others_meanwhile_is_derived_again() -
 def test_a_key_of_many_entries_that_goes_leaves_them_a_few_at_a_time(meanwhile: str) -> None:
     made, held = large_join()
     remains, engine = made.engine.memory.remains, made.engine
-    at_once(HeldRows(held, (1,)).steps())
+    at_once(HeldRows(made.readers[0], held, (1,)).steps())
     drop_other(made)
     remains.few_deps = 3
     made.readers[0].drop(held)

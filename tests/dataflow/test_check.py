@@ -8,10 +8,20 @@ from dataclasses import dataclass, field
 
 import pytest
 
+from dataflow.entries import Entries
 from dataflow.fills.fill import Read
-from dataflow.held.arrangement import Entries
-from dataflow.held.check import Finding
-from dataflow.messages import Changes, Ddl, Differs, Effect, Failed, OwnAnswer, Ready, UpqueryAnswer, UpqueryRequest
+from dataflow.messages import (
+    Changes,
+    Ddl,
+    Differs,
+    Effect,
+    Failed,
+    Finding,
+    OwnAnswer,
+    Ready,
+    UpqueryAnswer,
+    UpqueryRequest,
+)
 from gtid_tracker.bracket import Bracket
 from gtid_tracker.gtid import Gtid, GtidSet
 from sqltypes.errors import SourceError

@@ -8,8 +8,8 @@ import pytest
 
 from external_upquery.columns import RawColumn
 from external_upquery.mysql.other_session import Settings
-from proxy.checking.as_told import AsTold, shown
 from proxy.mysql.wire.packets import lenenc, packet
+from proxy.port.as_told import AsTold, shown
 from sqltypes.schema import BIGINT, DOUBLE, ResultColumn, SqlType
 
 TEXT = SqlType("varchar", collation="utf8mb4_0900_ai_ci")

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pymysql.constants import FIELD_TYPE
 
 from dataflow.messages import Statement, UpqueryRequest
-from external_upquery.mysql.snapshot import BracketReader, plan, refused
 from external_upquery.protocol import Answer, Answers, ResultSet, query
+from external_upquery.snapshot import BracketReader, plan, refused
 from gtid_tracker.gtid import GtidSet
 from sqltypes.errors import SourceDown, SourceError
 from sqltypes.expression import Row

@@ -20,8 +20,12 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from itertools import islice
 
-from dataflow.held.arrangement import UNBOUNDED, Arrangement, Entries, Memory
-from dataflow.held.derivation import (
+from dataflow.entries import ENTRY_BYTES, Entries, Entry, Held, relink, unlinked, Owner
+from dataflow.held.arrangement import UNBOUNDED, Arrangement, Memory
+from dataflow.held.remains import Item
+from dataflow.operators.answer import AnswerEntry, AnswerNode
+from dataflow.operators.standing import is_not_later
+from dataflow.readers.derivation import (
     ROW_BYTES,
     Derivation,
     Hole,
@@ -33,10 +37,6 @@ from dataflow.held.derivation import (
     keep_distinct,
     read_in_order,
 )
-from dataflow.held.entries import ENTRY_BYTES, Entry, Held, relink, unlinked
-from dataflow.held.remains import Item
-from dataflow.operators.answer import AnswerEntry, AnswerNode
-from dataflow.operators.standing import is_not_later
 from gtid_tracker.gtid import GtidSet
 from planner.fill.upquery_sql import quoted
 from planner.tree.plan import AnswerArrangement, QueryPlan
@@ -455,8 +455,8 @@ def held_bytes(reader: ReaderNode) -> int:
     Taken from a sample of the keys, and of the entries below each: with millions of them a sum would hold up the loop.
     """
     own = keys = looked_at = 0
-    below: dict[Arrangement, set[Entry]] = {}
-    seen, linked = Counter[Arrangement](), Counter[Arrangement]()  # links to entries: those looked at, and all
+    below: dict[Owner, set[Entry]] = {}
+    seen, linked = Counter[Owner](), Counter[Owner]()  # links to entries: those looked at, and all
     for held in islice(reader.entries.values(), SAMPLED_KEYS):
         some = held.deps[:SAMPLED_KEYS]
         for entry in some:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from proxy.auto import fill_budget
-from proxy.auto.reasons import Reason, reason_of
 from proxy.cache import key_binder
 from proxy.mysql.reads import announced, gate, grants, routes
 from proxy.mysql.session import cached_reads
+from proxy.port.reasons import Reason, reason_of
 from proxy.system import system
 
 

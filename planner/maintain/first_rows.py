@@ -3,7 +3,7 @@
 MySQL reads in the order of the index that it takes. Within equal values that is the order of the primary key. So the
 first rows are known where each index that MySQL may take has that order. Where it may take another, its own plan
 decides, and the query is held in evict mode with MySQL's own answer. Without LIMIT all rows are in the answer, and
-`planner/refusals/reading_order.py` says in which order.
+`planner/maintain/reading_order.py` says in which order.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from dataclasses import replace
 
 from sqlglot import exp
 
-from planner.refusals.reading_order import asked_of, column_of, covers, used_of, without
+from planner.maintain.reading_order import asked_of, column_of, covers, used_of, without
 from planner.tree.logical import Base, Block, NotMaintained, parameters_of
 from planner.tree.plan import OrderTerm
 from planner.tree.provenance import certain_conditions, constant_of, determined, is_unique_in, name_of, pinned_columns

@@ -18,10 +18,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from dataflow.entries import Held, relink
 from dataflow.held.arrangement import Memory
-from dataflow.held.derivation import Params, TooLong
-from dataflow.held.entries import Held, relink
-from dataflow.held.reader import ReaderNode
+from dataflow.readers.derivation import Params, TooLong
+from dataflow.readers.reader import ReaderNode
 from sqltypes.expression import Key
 
 AT_ONCE = 16  # of what was let go, that are taken apart before it is looked whether that is enough

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from external_upquery.mysql.other_session import Settings
-from proxy.checking.as_told import AsTold
 from proxy.checking.sampler import TRIES
 from proxy.port.api import ParameterValue
+from proxy.port.as_told import AsTold
 from sqltypes.errors import UpwellError
 
 if TYPE_CHECKING:

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from operator import itemgetter
 from typing import Any
 
+from dataflow.entries import Entry
 from dataflow.held.arrangement import Arrangement
-from dataflow.held.entries import Entry
-from dataflow.operators.bag import Bag
+from dataflow.held.bag import Bag
 from sqltypes.bounds import LOWER, UPPER, bounds_of
 from sqltypes.expression import Expr, Literal, ParamRef, Row
 

@@ -1,5 +1,5 @@
 """How a key's answer is derived: the compiled parts of a reader, what deriving a key gives, and the work of each part
-on some rows. `ReaderNode.derive` does all of it in one step, `dataflow/held/in_steps.py` in several.
+on some rows. `ReaderNode.derive` does all of it in one step, `dataflow/readers/in_steps.py` in several.
 """
 
 from __future__ import annotations
@@ -9,10 +9,10 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
-from dataflow.held.arrangement import UNBOUNDED, Arrangement, Entries
-from dataflow.held.entries import ENTRY_BYTES, Entry
-from dataflow.held.ranges import Range
+from dataflow.entries import ENTRY_BYTES, Entries, Entry
+from dataflow.held.arrangement import UNBOUNDED, Arrangement
 from dataflow.operators.aggregate import VALUES, Accumulator, State, add_value, empty_state, result
+from dataflow.readers.ranges import Range
 from sqltypes.errors import EvaluationError, UpwellError
 from sqltypes.expression import Key, Row, Value
 from sqltypes.spellings import SPELLINGS
@@ -96,7 +96,7 @@ def read_in_order(reading: Callable[[Row], Any], rows: list[Row]) -> list[Row]:
 
 
 class TooLong(Exception):
-    """To derive a key takes more than a short step: `dataflow/held/in_steps.py` does it in several."""
+    """To derive a key takes more than a short step: `dataflow/readers/in_steps.py` does it in several."""
 
 
 @dataclass(slots=True)

@@ -12,21 +12,61 @@ Invariants:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from sys import getsizeof
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from gtid_tracker.tracker import Cut
 from sqltypes.expression import Key, Row
-
-if TYPE_CHECKING:
-    from dataflow.held.arrangement import Arrangement
-    from dataflow.held.reader import ReaderNode
 
 ENTRY_BYTES = 200  # an Entry, its key and its place in the dict; measured with benchmarks/memory.py
 LISTED_BYTES = 100  # a place in a dict
 PARAMS_BYTES, PARAM_BYTES = 60, 60  # a tuple of parameters, and each that is no whole number
 HELD_BYTES = 320  # a Held, its key, list of bodies, tuple of deps and places in the dict and the queue
+
+
+class Shared(Protocol):
+    """What entries and answers change of `Memory` (`dataflow/held/arrangement.py`)."""
+
+    used: int
+    sequence: int
+    room: int
+
+    def count(self, name: str, by: int = 1) -> None: ...
+
+
+class Reader(Protocol):
+    """A reader, as its keys know it. `listed`: by wire format the encodings that lists of keys find."""
+
+    entries: dict[Key, Held]
+    encoders: list[Any]
+    listed: list[dict[Key, bytes]]
+
+    @property
+    def memory(self) -> Shared: ...
+
+    def let_go(self) -> None:
+        """Forgets all keys at once."""
+
+    def drop(self, held: Held) -> None:
+        """Forgets one key."""
+
+
+class Owner(Protocol):
+    """An arrangement, as its entries know it."""
+
+    entries: dict[Key, Entry]
+    ahead: dict[Key, Entry]
+
+    @property
+    def memory(self) -> Shared: ...
+
+    @property
+    def readers(self) -> Iterable[Reader]:
+        """Those that use it."""
+
+    def discard(self, entry: Entry) -> object:
+        """Forgets a key that no reader needs."""
 
 
 class Entry:
@@ -38,7 +78,7 @@ class Entry:
 
     __slots__ = ("content", "cut", "dependents", "key", "owner", "since", "size")
 
-    def __init__(self, owner: Arrangement, key: Key, content: Any, size: int) -> None:
+    def __init__(self, owner: Owner, key: Key, content: Any, size: int) -> None:
         self.owner = owner
         self.key = key
         self.content = content
@@ -70,7 +110,7 @@ class Held:
         "watch",
     )
 
-    def __init__(self, reader: ReaderNode, key: Key) -> None:
+    def __init__(self, reader: Reader, key: Key) -> None:
         self.reader = reader
         self.key = key
         self.bodies: list[bytes | None] | None = None
@@ -136,6 +176,9 @@ class Held:
         if self.reader.entries.get(self.key, self) is self:  # else it was let go: what is listed came since
             for rows in self.reader.listed:
                 rows.pop(self.key, None)
+
+
+Entries = dict[Key, Entry]
 
 
 class Linking:

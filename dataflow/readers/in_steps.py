@@ -16,12 +16,12 @@ from itertools import islice
 from operator import itemgetter
 from typing import Any, TypeVar
 
-from dataflow.held.arrangement import Arrangement, Entries
-from dataflow.held.derivation import Derivation, Hole, Level, Params, TooLong, fold, groups_of, keep_distinct
-from dataflow.held.entries import Entry, Held, Linking, add_dependent, release
-from dataflow.held.ranges import Range
-from dataflow.held.reader import ReaderNode
+from dataflow.entries import Entries, Entry, Held, Linking, add_dependent, release
+from dataflow.held.arrangement import Arrangement
 from dataflow.operators.aggregate import State
+from dataflow.readers.derivation import Derivation, Hole, Level, Params, TooLong, fold, groups_of, keep_distinct
+from dataflow.readers.ranges import Range
+from dataflow.readers.reader import ReaderNode
 from sqltypes.errors import UpwellError
 from sqltypes.expression import Key, Row
 
@@ -107,15 +107,16 @@ class Linked:
     what is missing below the key.
     """
 
-    def __init__(self, held: Held, params: Params) -> None:
+    def __init__(self, reader: ReaderNode, held: Held, params: Params) -> None:
         self.bodies: list[bytes | None] | None = None
         self.holes: list[Hole] = []
+        self._reader = reader
         self._held = held
         self._params = params
 
     def steps(self) -> Steps[list[Row]]:
         """Returns the joined rows. They count only where there are `bodies`."""
-        held, reader = self._held, self._held.reader
+        held, reader = self._held, self._reader
         before, since = held.bodies, reader.memory.sequence
         found = yield from derived(reader, self._params, reader.held_levels)
         self.holes = found.holes
@@ -139,10 +140,10 @@ class HeldRows:
     known, or the key has gone. `holes`: nothing can be derived, for that is missing.
     """
 
-    def __init__(self, held: Held, params: Params) -> None:
+    def __init__(self, reader: ReaderNode, held: Held, params: Params) -> None:
         self.rows: list[Row] | None = None
-        self._link = Linked(held, params)
-        self._held = held
+        self._link = Linked(reader, held, params)
+        self._reader = reader
         self._params = params
 
     @property
@@ -156,7 +157,7 @@ class HeldRows:
     def steps(self) -> Steps[None]:
         joined = yield from self._link.steps()
         if self._link.bodies is not None:
-            self.rows = yield from finished(self._held.reader, joined, self._params)
+            self.rows = yield from finished(self._reader, joined, self._params)
 
 
 def linked(held: Held, deps: list[Entry], since: int) -> Steps[bool]:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from dataflow.held.reader import held_bytes
+from dataflow.readers.reader import held_bytes
 from sqltypes.expression import Row
 from tests.support.engine_rig import Rig
 
