@@ -16,8 +16,8 @@ import pymysql
 from pymysql.connections import Connection as PyMySQLConnection
 from pymysql.constants import CR
 
+from external_upquery import shard_pin
 from external_upquery.address import Upstream
-from external_upquery.vitess import session_pin
 from sqltypes.errors import ConfigError, SourceDown
 
 CONNECT_SECONDS = 5.0
@@ -93,22 +93,22 @@ def connect(upstream: Upstream, connect_seconds: float = CONNECT_SECONDS, flags:
     first = _reached(upstream, connect_seconds, 0)
     try:
         keyspace = upstream.database
-        first.query(session_pin.shards_question(keyspace))
-        shards = session_pin.shards_told(keyspace, first._result.rows or ())  # type: ignore[attr-defined]
+        first.query(shard_pin.shards_question(keyspace))
+        shards = shard_pin.shards_told(keyspace, first._result.rows or ())  # type: ignore[attr-defined]
     except pymysql.err.ProgrammingError:
         shards = []  # it is no vtgate, which is found out
     except (pymysql.err.Error, *CUT_OFF) as error:
         raise _source_down(upstream, error) from error
     finally:
         first._force_close()  # type: ignore[attr-defined]
-    for target, soon in session_pin.ORDER.of(f"{keyspace}:{shard}" for shard in shards):
+    for target, soon in shard_pin.ORDER.of(f"{keyspace}:{shard}" for shard in shards):
         try:
-            seconds = min(session_pin.SOON, connect_seconds) if soon else connect_seconds
+            seconds = min(shard_pin.SOON, connect_seconds) if soon else connect_seconds
             return _pinned(upstream, connect_seconds, flags, target, seconds)
         except SourceDown:
             if not soon:
                 raise
-            session_pin.ORDER.was_late(target)
+            shard_pin.ORDER.was_late(target)
     return _pinned(upstream, connect_seconds, flags)  # the keyspace has no shard, or is none
 
 

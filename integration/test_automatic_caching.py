@@ -13,6 +13,7 @@ import pytest
 from external_upquery.mysql.schema_source import Name, SchemaSource
 from integration.grpc_app import Proxy, held_back, proxy_beside, run
 from integration.mysql_server import Server
+from proxy.app import App
 from proxy.auto.decisions import AutoCache
 from proxy.mysql.session.run_command import run as run_command
 from proxy.mysql.text.own_sql_syntax import Done, ResultTable, recognise
@@ -32,7 +33,8 @@ class Admin:
 
     account, is_admin, last_statement, speaks = "root@%", True, None, "MySQL"
 
-    def __init__(self, database: str) -> None:
+    def __init__(self, app: App, database: str) -> None:
+        self.proxied = app.router.proxied
         self.database = database
 
     async def may_read(self, sql: str, database: str) -> None:
@@ -100,7 +102,7 @@ async def only_cache(proxy: Proxy) -> dict[str, object]:
     """The line of SHOW CACHES."""
     command = recognise("SHOW CACHES")
     assert command is not None
-    table = await run_command(command, proxy.app.router, Admin(proxy.database))
+    table = await run_command(command, proxy.app.router, Admin(proxy.app, proxy.database))
     assert isinstance(table, ResultTable)
     (row,) = table.rows
     return dict(zip((name for name, _ in table.columns), row, strict=True))
@@ -194,7 +196,7 @@ def test_who_asks_for_it_makes_it_his_own(mysql: Server, database: str, tmp_path
             opened = proxy.client.cache("auto1")
             command = recognise(f"CREATE CACHE FROM {SHAPE}")
             assert command is not None
-            done = await run_command(command, proxy.app.router, Admin(database))
+            done = await run_command(command, proxy.app.router, Admin(proxy.app, database))
             assert done == Done("the query is cached already, as 'auto1' (maintain)")
             assert await names(proxy) == [("auto1", Origin.SQL)]
             assert (await opened.get(1)).served == "hit"
@@ -277,7 +279,7 @@ def test_every_shape_that_mysql_has_answered_is_judged_with_why_it_is_not_cached
             await auto.look()
             command = recognise("SHOW PROXIED QUERIES")
             assert command is not None
-            table = await run_command(command, proxy.app.router, Admin(database))
+            table = await run_command(command, proxy.app.router, Admin(proxy.app, database))
             assert isinstance(table, ResultTable)
             names = [name for name, _ in table.columns]
             rows = {str(row[0]): dict(zip(names, row, strict=True)) for row in table.rows}

@@ -101,8 +101,8 @@ def test_what_is_found_is_made_small(asker: Asker) -> None:
 
 def test_the_rule_for_dates_with_a_zero_is_needed(asker: Asker, monkeypatch: pytest.MonkeyPatch) -> None:
     """Without it the scripts that are about it differ."""
-    monkeypatch.setattr("dataflow.build.build.with_whole_dates", lambda plan: plan)
-    monkeypatch.setattr("dataflow.build.build.dated_places", lambda plan: ())
+    monkeypatch.setattr("dataflow.graph.build.with_whole_dates", lambda plan: plan)
+    monkeypatch.setattr("dataflow.graph.build.dated_places", lambda plan: ())
     for name in (
         "datetime_extremes_of_expressions",
         "distinct_partial_date",

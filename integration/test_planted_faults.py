@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 from sqlglot import exp
 
-import dataflow.build.build
-import dataflow.build.graph
+import dataflow.graph.build
+import dataflow.graph.graph
 import dataflow.operators.aggregate
 import planner.evict.evict
 import planner.tree.resolve
@@ -72,7 +72,7 @@ def kept_keys_are_forgotten() -> Iterator[None]:
 
 def ascending_only(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(
-        dataflow.build.build,
+        dataflow.graph.build,
         "compile_sort_key",
         lambda terms, layout: compile_sort_key([(expr, False) for expr, _ in terms], layout),
     )
@@ -96,7 +96,7 @@ FAULTS = (
     ),
     Fault(
         "a filter is inverted on changes",
-        edit(dataflow.build.build, "_locate", ("{code.truth(filter_, ref)}", "not ({code.truth(filter_, ref)})")),
+        edit(dataflow.graph.build, "_locate", ("{code.truth(filter_, ref)}", "not ({code.truth(filter_, ref)})")),
         "SELECT id, m FROM item WHERE grp = ? AND m > 1",
         "INSERT INTO item VALUES (10, 7, 1, 'new', 'x', 1, 9)",
     ),
@@ -109,7 +109,7 @@ FAULTS = (
     Fault(
         "a sum is kept as a float",
         edit(
-            dataflow.build.build,
+            dataflow.graph.build,
             "_folding",
             (
                 '{code.bind(exact)}({code.bind(Decimal)}(s[{slot}]), v)"',
@@ -139,18 +139,18 @@ FAULTS = (
     ),
     Fault(
         "a LEFT JOIN is an inner one",
-        edit(dataflow.build.build, "_level", ("outer=lookup.outer", "outer=False")),
+        edit(dataflow.graph.build, "_level", ("outer=lookup.outer", "outer=False")),
         "SELECT item.id, owner.name FROM item LEFT JOIN owner ON owner.id = item.other WHERE item.grp = ?",
     ),
     Fault(
         "an inner join is an outer one",
-        edit(dataflow.build.build, "_level", ("outer=lookup.outer", "outer=True")),
+        edit(dataflow.graph.build, "_level", ("outer=lookup.outer", "outer=True")),
         "SELECT item.id, owner.name FROM item JOIN owner ON owner.id = item.other WHERE item.grp = ?",
     ),
     Fault(
         "a join looks at the wrong side",
         edit(
-            dataflow.build.build._LevelKey,
+            dataflow.graph.build._LevelKey,
             "__init__",
             ("(lookup.key, layout)", "(lookup.key, {name: at ^ 1 for name, at in layout.items()})"),
         ),
@@ -175,7 +175,7 @@ FAULTS = (
     ),
     Fault(
         "a changed row is sought under another key",
-        edit(dataflow.build.graph, "arrangement_node", ("= column.position if", "= column.position + 1 if")),
+        edit(dataflow.graph.graph, "arrangement_node", ("= column.position if", "= column.position + 1 if")),
         "SELECT other, COUNT(*) FROM item WHERE grp = ? GROUP BY other",
         "INSERT INTO item VALUES (10, 7, 1, 'new', 'x', 1, 9)",
     ),
@@ -194,19 +194,19 @@ FAULTS = (
     ),
     Fault(
         "COUNT counts NULL",
-        edit(dataflow.build.build, "_folding", ('if v is not None: s[{slot}] {sign}= 1")', 's[{slot}] {sign}= 1")')),
+        edit(dataflow.graph.build, "_folding", ('if v is not None: s[{slot}] {sign}= 1")', 's[{slot}] {sign}= 1")')),
         "SELECT COUNT(m) FROM item WHERE grp = ?",
         "INSERT INTO item VALUES (10, 7, 1, 'new', 'x', 1, NULL)",
     ),
     Fault(
         "groups tell letters apart",
-        attribute(dataflow.build.build, "_key_of_columns", lambda columns, positions: itemgetter(*positions)),
+        attribute(dataflow.graph.build, "_key_of_columns", lambda columns, positions: itemgetter(*positions)),
         "SELECT COUNT(*) FROM item WHERE grp = ? GROUP BY word",
         "INSERT INTO item VALUES (10, 7, 1, 'APPLE', 'x', 1, 9)",
     ),
     Fault(
         "HAVING is passed over",
-        edit(dataflow.build.graph, "reader_node", ("filter=_predicate(reader.filter, layout)", "filter=None")),
+        edit(dataflow.graph.graph, "reader_node", ("filter=_predicate(reader.filter, layout)", "filter=None")),
         "SELECT other, COUNT(*) FROM item WHERE grp = ? GROUP BY other HAVING COUNT(*) > 1",
     ),
     Fault(
@@ -306,12 +306,12 @@ def wrong_key(patch: pytest.MonkeyPatch) -> None:
 
 
 def no_row_concerns_an_answer(patch: pytest.MonkeyPatch) -> None:
-    edit(dataflow.build.graph, "arrangement_node", ("return _answer_node(", "return without_watches("))(patch)
-    patch.setattr(dataflow.build.build, "without_watches", without_watches, raising=False)
+    edit(dataflow.graph.graph, "arrangement_node", ("return _answer_node(", "return without_watches("))(patch)
+    patch.setattr(dataflow.graph.build, "without_watches", without_watches, raising=False)
 
 
 def without_watches(plan: AnswerArrangement, number: int, memory: Memory) -> AnswerNode:
-    node = dataflow.build.build._answer_node(plan, number, memory)
+    node = dataflow.graph.build._answer_node(plan, number, memory)
     for watches in node._watches.values():
         watches[:] = [replace(watch, passes=lambda row: False) for watch in watches]
     return node

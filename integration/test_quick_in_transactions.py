@@ -18,9 +18,10 @@ from integration.proxy_thread import Beside, proxy_in_thread
 from integration.raw_client import RawClient
 from integration.served import last_served, read_until_hit
 from integration.test_own_sql_prepared import table
-from proxy.mysql.reads.gate import AGAIN, Transactions
+from proxy.mysql.reads.gate import AGAIN
 from proxy.mysql.reads.shown import MOST_GIVEN, Shown
 from proxy.mysql.session.shared import Shared
+from proxy.settings.quantities import Transactions
 from tests.simulation.mutant import always, attribute
 
 ROWS = 5

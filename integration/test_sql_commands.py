@@ -6,7 +6,7 @@ import asyncio
 import os
 from collections.abc import Iterator
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import pymysql
@@ -14,6 +14,7 @@ import pytest
 
 from integration.grpc_app import Proxy, proxy_beside, run
 from integration.mysql_server import Server
+from proxy.auto.passed_reads import ProxiedQueries
 from proxy.mysql.session.run_command import run as run_command
 from proxy.mysql.text.own_sql_syntax import Cell, Done, LastStatement, ResultTable, recognise
 from sqltypes.errors import SourceError, UnsupportedQuery
@@ -35,6 +36,7 @@ class Session:
     is_admin: bool = False
     speaks: str = "MySQL"
     last_statement: LastStatement | None = None
+    proxied: ProxiedQueries = field(init=False)
 
     @property
     def account(self) -> str:
@@ -69,6 +71,7 @@ def reader(mysql: Server) -> Iterator[str]:
 async def answer(text: str, proxy: Proxy, session: Session) -> ResultTable | Done:
     command = recognise(text)
     assert command is not None
+    session.proxied = proxy.app.router.proxied
     return await run_command(command, proxy.app.router, session)
 
 

@@ -85,6 +85,11 @@ def timedelta_microseconds(value: timedelta) -> int:
     return (value.days * 86_400 + value.seconds) * 1_000_000 + value.microseconds
 
 
+def time_literal(microseconds: int) -> str:
+    """A TIME as MySQL's literal, with a fraction only where there is one."""
+    return time_text(microseconds, 6 if microseconds % 1_000_000 else 0)
+
+
 def datetime_text(text: str, target: SqlType) -> str | None:
     """A comparable text as a DATE or DATETIME(n) value; None where digits of the fraction would be lost."""
     if target.name == "date":

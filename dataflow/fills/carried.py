@@ -2,14 +2,34 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
 
 from dataflow.entries import Entries
 from dataflow.held.arrangement import Arrangement
-from dataflow.messages import Ddl
+from dataflow.messages import Ddl, Transaction
 
-if TYPE_CHECKING:
-    from dataflow.fills.fill import Record
+ROW_BYTES = 300  # of a row change in the ring, without its values
+
+
+@dataclass(slots=True)
+class Record:
+    """What the ring holds of a transaction or of a DDL statement."""
+
+    event: Transaction | Ddl
+    weight: int = ROW_BYTES  # bytes, estimated
+
+    @classmethod
+    def of(cls, transaction: Transaction) -> Record:
+        """Of a transaction: what its rows take as objects is more than their images in the binlog."""
+        rows = 0
+        for change in transaction.changes:
+            rows += len(change.pairs)
+        return cls(transaction, ROW_BYTES * rows + 2 * transaction.size)
+
+    def concerns(self, node: Arrangement) -> bool:
+        """Is it a DDL statement on one of the node's tables?"""
+        event = self.event
+        return isinstance(event, Ddl) and (event.tables is None or not node.tables.isdisjoint(event.tables))
 
 
 def drop_touched(node: Arrangement, entries: Entries, record: Record) -> int:

@@ -20,10 +20,10 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 
 from dataflow.entries import Entries, Entry, Held, Linking
-from dataflow.fills.carried import drop_touched, replay
+from dataflow.fills.carried import Record, drop_touched, replay
 from dataflow.fills.demand import Demand
 from dataflow.held.arrangement import ROWS_AT_ONCE, UNBOUNDED, Arrangement
-from dataflow.messages import Check, Ddl, Finding, OwnAnswer, Statement, Transaction, UpqueryAnswer, UpqueryRequest
+from dataflow.messages import Check, Finding, OwnAnswer, Statement, UpqueryAnswer, UpqueryRequest
 from dataflow.operators.answer import AnswerEntry, AnswerNode
 from dataflow.operators.standing import Reach, reached
 from dataflow.readers.derivation import Params, TooLong
@@ -39,31 +39,9 @@ from sqltypes.expression import Key, Row, Value
 from sqltypes.schema import ResultColumn
 
 Hold = Callable[[ReaderNode, Key, Params], Held | None]
-ROW_BYTES = 300  # of a row change in the ring, without its values
 LARGE_JOIN = 100, 30, 15  # rows, by the number of lookups, that may join to a thousand or two
 LARGE_ANSWER = 1_000  # rows, or keys of those who wait, from which on an answer is prepared before it is delivered
 SLOW_SECONDS = 0.02  # an upquery expected to run longer uses the snapshot form, which keeps its bracket narrow
-
-
-@dataclass(slots=True)
-class Record:
-    """What the ring holds of a transaction or of a DDL statement."""
-
-    event: Transaction | Ddl
-    weight: int = ROW_BYTES  # bytes, estimated
-
-    @classmethod
-    def of(cls, transaction: Transaction) -> Record:
-        """Of a transaction: what its rows take as objects is more than their images in the binlog."""
-        rows = 0
-        for change in transaction.changes:
-            rows += len(change.pairs)
-        return cls(transaction, ROW_BYTES * rows + 2 * transaction.size)
-
-    def concerns(self, node: Arrangement) -> bool:
-        """Is it a DDL statement on one of the node's tables?"""
-        event = self.event
-        return isinstance(event, Ddl) and (event.tables is None or not node.tables.isdisjoint(event.tables))
 
 
 @dataclass(slots=True, eq=False)

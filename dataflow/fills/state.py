@@ -9,12 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from dataflow.build.graph import Graph
 from dataflow.changes.large_change import SIZES, LargeChange, work_of
 from dataflow.entries import Held
+from dataflow.fills.carried import Record
 from dataflow.fills.exact_fills import HotKeys
-from dataflow.fills.fill import Fill, Record
+from dataflow.fills.fill import Fill
 from dataflow.fills.insertion import Insertion, audit, insert_ahead
+from dataflow.graph.graph import Graph
 from dataflow.held.arrangement import UNBOUNDED, Arrangement, Memory
 from dataflow.messages import Ddl, Progress, StreamEvent, Transaction
 from dataflow.readers.derivation import Params

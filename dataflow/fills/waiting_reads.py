@@ -15,9 +15,10 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 
 from dataflow.entries import Entry, Held
+from dataflow.fills.carried import Record
 from dataflow.fills.demand import BEHIND
 from dataflow.fills.exact_fills import HotKeys
-from dataflow.fills.fill import SLOW_SECONDS, Fill, Read, Record
+from dataflow.fills.fill import SLOW_SECONDS, Fill, Read
 from dataflow.fills.long_reads import LongRead, LongReads
 from dataflow.fills.missing import missing, params_of
 from dataflow.fills.shards import Shards, ShardsOf, everywhere, in_groups

@@ -71,7 +71,7 @@ class GroupProgram:
     answer_group_key: Callable[[Row], Key]  # of an upquery's row, key columns cut off
     spelled: tuple[int, ...]  # places among the group values where rows of one group may differ ('a' and 'A' are equal)
     of_one_row: bool = False  # a group contains a unique key
-    dated: tuple[int, ...] = ()  # of a group's row, where dates must be whole (`dataflow.build.whole_dates`)
+    dated: tuple[int, ...] = ()  # of a group's row, where dates must be whole (`dataflow.graph.whole_dates`)
 
     @property
     def state_width(self) -> int:

@@ -20,7 +20,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from itertools import islice
 
-from dataflow.entries import ENTRY_BYTES, Entries, Entry, Held, relink, unlinked, Owner
+from dataflow.entries import ENTRY_BYTES, Entries, Entry, Held, Owner, relink, unlinked
 from dataflow.held.arrangement import UNBOUNDED, Arrangement, Memory
 from dataflow.held.remains import Item
 from dataflow.operators.answer import AnswerEntry, AnswerNode

@@ -25,7 +25,7 @@ from typing import Any
 import pytest
 import structlog
 
-import dataflow.build.build
+import dataflow.graph.build
 import dataflow.operators.aggregate
 import dataflow.readers.reader
 import planner.session.needs
@@ -84,7 +84,7 @@ def nothing_needed(*_: object) -> frozenset[str]:
     return frozenset()
 
 
-folding = dataflow.build.build._folding
+folding = dataflow.graph.build._folding
 
 
 def folding_floats(*arguments: Any) -> Any:
@@ -128,7 +128,7 @@ FAULTS = (
     Fault("XOR is OR", special("xor", ("!= (not {right})", "or (not not {right})")), EITHER, 1),
     Fault(
         "terms of ORDER BY after the first do not count",
-        attribute(dataflow.build.build, "compile_sort_key", only_the_first_term),
+        attribute(dataflow.graph.build, "compile_sort_key", only_the_first_term),
         ROWS,
         1,
     ),
@@ -163,9 +163,9 @@ FAULTS = (
         JOINS,
         2,
     ),
-    Fault("DISTINCT is by bytes", attribute(dataflow.build.build, "_distinct", by_bytes), DISTINCT, 7),
+    Fault("DISTINCT is by bytes", attribute(dataflow.graph.build, "_distinct", by_bytes), DISTINCT, 7),
     Fault(
-        "a sum of decimals goes through DOUBLE", attribute(dataflow.build.build, "_folding", folding_floats), GROUPS, 55
+        "a sum of decimals goes through DOUBLE", attribute(dataflow.graph.build, "_folding", folding_floats), GROUPS, 55
     ),
     Fault(
         "AVG has a digit less",

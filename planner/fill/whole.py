@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from planner.fill.all_keys import why_not_listed
-from planner.maintain.build import SMALL_TABLE
 from planner.tree.plan import AnswerArrangement, QueryPlan
+
+SMALL_TABLE = 10_000  # rows: a whole table of fewer may be held for a query without key parameters
 
 
 def is_small(plan: QueryPlan) -> bool:

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
+from planner.fill.whole import SMALL_TABLE
 from planner.maintain.build_group import distinct_outputs, grouped_reader, single_table_groups
 from planner.maintain.build_parts import (
     KeyParts,
@@ -61,8 +62,6 @@ from sqltypes.errors import UnsupportedQuery
 from sqltypes.expression import Call, ColumnRef, Expr, Literal, ParamRef, columns_of, sources_of
 from sqltypes.ordering import mostly_sorted_whole
 from sqltypes.schema import SqlType, Table
-
-SMALL_TABLE = 10_000  # rows: a whole table of fewer may be held for a query without key parameters
 
 
 @dataclass

@@ -8,7 +8,7 @@ which arrangement keys each was derived from.
 
     reader(key) = limit(order(distinct(project(having(aggregate(filter(root[key] |x| step1[..] |x| step2[..])))))))
 
-Columns have names here; `dataflow/build/build.py` turns names into positions. Equal arrangements (dataclass equality)
+Columns have names here; `dataflow/graph/build.py` turns names into positions. Equal arrangements (dataclass equality)
 exist once in the engine, whichever query asked for them.
 """
 

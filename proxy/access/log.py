@@ -25,10 +25,10 @@ from bulk.access_rows import CANNOT, HIT, LISTED, NO_CACHE, PASSED, AccessSettin
 from proxy.access.writer import AccessWriter
 from proxy.auto.passed_reads import ProxiedQueries, ProxiedQuery, shape_of
 from proxy.cache.key_binder import Binding, keys_in
+from proxy.cache.ledger import SAMPLE
 from proxy.cache.named_cache import NamedCache
 from proxy.loop.slices import Slices
 from proxy.port.api import ParameterValue
-from proxy.read.lookups import SAMPLE
 from sqltypes.errors import UpwellError
 from upwell.key_text import written
 

@@ -16,7 +16,7 @@ from time import monotonic
 import structlog
 
 from bulk.access_rows import AccessSettings
-from proxy.fills.spark_process import APP_DIR
+from proxy.settings.machine import APP_DIR
 
 log = structlog.get_logger("upwell.access_log")
 

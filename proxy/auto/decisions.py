@@ -30,10 +30,11 @@ from proxy.auto.cost_comparison import TwoWays
 from proxy.auto.fill_budget import SAVED_US, FillBudget
 from proxy.auto.made_cache import LEAST_HITS, MINUTE, OF_WRITES, Caches, Made
 from proxy.auto.passed_reads import NO_SOURCE, Judgement, ProxiedQueries, ProxiedQuery
-from proxy.auto.policy import TWICE, Policy, as_read, differing, useless
+from proxy.auto.policy import as_read, differing, useless
 from proxy.auto.write_rates import WriteRates
 from proxy.loop.loop_load import LoopLoad
 from proxy.port.api import MadeBy, Origin
+from proxy.settings.automatic import TWICE, Policy
 from sqltypes.errors import UnknownCache, UpwellError
 
 log = structlog.get_logger("upwell.automatic")

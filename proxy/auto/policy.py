@@ -3,9 +3,6 @@ given hits of one. Pure."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from math import ceil
-
 from external_upquery.login import SQL_MODE
 from planner.session.needs import BY_CODES, BYTES, COLLATION, OF_MODE, STRINGS
 from planner.text.hints import with_hint
@@ -17,38 +14,6 @@ from sqltypes.collation import character_set
 UNTIL_KNOWN = 2  # reads: with the first one it shows that its session is to be asked
 SLOW_US = 100_000.0  # a query that takes so long is cached before it is known who can use that
 ASKED = "what its sessions have is asked with its next reads"
-TWICE = 2  # reads: what was asked once may never be asked again
-
-
-@dataclass(frozen=True, slots=True)
-class Policy:
-    """When a cache is made and how long it is kept. Times in seconds but where the name says otherwise.
-
-    `few_reads`: passed reads of one shape in the last ten minutes for which it is cached while the loop has time;
-    `busy_ms`: what they took at MySQL together, for which it is cached in any case if it was repeated.
-    `memory`: bytes that all automatic caches may hold; `most`: how many there may be.
-    """
-
-    memory: int
-    few_reads: int = 3
-    busy_ms: float = 5.0
-    most: int = 200
-    every: float = 1.0  # between two looks at what might be cached
-    count_every: float = 5.0  # between two looks at the caches there are
-    trial: float = 120.0  # before a cache is judged
-    seldom: float = 600.0  # before one is whose reads are fewer than `some_reads`: most of them are the first of a key
-    some_reads: int = 300
-    short_trial: float = 8.0  # where the loop is short
-    settled: float = 3600.0  # a cache that was kept so long has shown its worth: it is barred as if for the first time
-    bar: float = 600.0
-    longest_bar: float = 86_400.0
-
-    def needed(self, p50_us: float, *, idle: bool) -> int:
-        """Reads in ten minutes that make a cache worth it, of a shape for which MySQL takes so long. `idle`: the loop
-        has time."""
-        busy = max(TWICE, ceil(self.busy_ms * 1000 / p50_us)) if p50_us > 0 else None
-        few = self.few_reads if idle or busy is None else busy
-        return few if busy is None else min(few, busy)
 
 
 def differing(modes: frozenset[str] | None, collation: str) -> frozenset[str]:

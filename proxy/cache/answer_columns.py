@@ -17,7 +17,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from dataflow.readers.reader import MOST_ENCODED, ReaderNode
-from proxy.port.api import Encoder, EncoderFor
+from proxy.loop.slices import Encoder
+from proxy.port.api import EncoderFor
 from sqltypes.errors import InvariantViolated, OtherTypes
 from sqltypes.expression import Key, Row
 from sqltypes.schema import ResultColumn, SqlType

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 
+SAMPLE = 64  # one hit in so many goes the long way, where it is timed and may be compared
+
 FULL = 4  # what a key's first check earns; one of a key that was seen before, or of no rows, earns 1
 RARER, RARER_KNOWN = 1.25, 2.0  # the factor from one pause between checks to the next; where others are proven, too
 SELDOM = 10_000  # answers to one check: the always-on sample's share

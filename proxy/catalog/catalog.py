@@ -44,8 +44,8 @@ from proxy.planning.worker import Thought, refusing
 from proxy.port.api import BY_GRPC, MadeBy, Origin
 from proxy.port.reasons import PassedReads
 from proxy.pump.pump import Pump
-from proxy.source.kept_schema import KeptSchema
-from proxy.source.source import Schema, Upqueries
+from proxy.source.kept_schema import KeptSchema, Schema
+from proxy.source.source import Upqueries
 from sqltypes.errors import (
     CacheExists,
     NeedRelations,

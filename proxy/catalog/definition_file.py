@@ -7,14 +7,13 @@ new one. A file that cannot be read is an error at start, never silently an empt
 
 from __future__ import annotations
 
-import contextlib
 import json
-import os
 from pathlib import Path
 
 from proxy.port.api import BY_GRPC, MadeBy, Origin
 from proxy.settings.config import CACHE_KEYS, CacheDefinition
 from proxy.state_dir.folder import digest_of
+from proxy.state_dir.whole_file import write_whole
 from sqltypes.errors import ConfigError
 
 VERSION = 1
@@ -78,25 +77,6 @@ class StateStore:
         self._caches = caches
 
 
-def write_whole(path: Path, document: object) -> None:
-    """Replaces a file by this document at once; only its owner may read it. Raises OSError."""
-    beside = path.with_suffix(f".{os.getpid()}.new")
-    try:
-        # Queries may hold what others should not read.
-        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        with open(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
-            json.dump(document, file, indent=1)
-            file.write("\n")
-            file.flush()
-            os.fsync(file.fileno())
-        beside.replace(path)
-        _flush_folder(path.parent)
-    except OSError:
-        with contextlib.suppress(OSError):
-            beside.unlink()
-        raise
-
-
 def _saved(cache: CacheDefinition) -> dict[str, str]:
     return {
         "name": cache.name,
@@ -112,12 +92,3 @@ def _definition(item: dict[str, object]) -> CacheDefinition:
     name, sql, database = (str(item[key]) for key in CACHE_KEYS)
     made_by = MadeBy(Origin(item.get("origin", BY_GRPC.origin.value)), str(item.get("account", "")))
     return CacheDefinition(name, sql, database, made_by)
-
-
-def _flush_folder(folder: Path) -> None:
-    """The rename itself is durable only when the folder is."""
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

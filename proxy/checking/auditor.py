@@ -26,7 +26,8 @@ from proxy.checking.comparison import Comparer, Comparison, Outcome, marks_of
 from proxy.checking.fill_check import FillCheck
 from proxy.checking.given_hit import GivenHit
 from proxy.checking.reports import LOGGED_TEXT, Difference, report
-from proxy.port.api import Encoder, ParameterValue
+from proxy.loop.slices import Encoder
+from proxy.port.api import ParameterValue
 from sqltypes.errors import SourceError, UpwellError
 
 if TYPE_CHECKING:

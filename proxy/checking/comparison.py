@@ -39,8 +39,8 @@ from proxy.cache.key_binder import Binding, Bound
 from proxy.checking.agreement import LARGE, Verdict, agreement
 from proxy.checking.ddl_excuses import PATIENCE, Submit, Suspicions
 from proxy.loop.metered import Metered
-from proxy.loop.slices import encode_in_slices, run_in_slices
-from proxy.port.api import Join, ParameterValue
+from proxy.loop.slices import Join, encode_in_slices, run_in_slices
+from proxy.port.api import ParameterValue
 from proxy.port.as_told import AsTold, shown
 from sqltypes.errors import EvaluationError, SourceError, UpwellError
 from sqltypes.expression import Row

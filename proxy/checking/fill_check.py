@@ -15,7 +15,8 @@ from dataflow.readers.reader import ReaderNode
 from proxy.cache.key_binder import Binding
 from proxy.checking.agreement import Verdict, agreement
 from proxy.checking.comparison import DATA_ERRORS
-from proxy.port.api import Encoder, ParameterValue
+from proxy.loop.slices import Encoder
+from proxy.port.api import ParameterValue
 from sqltypes.errors import EvaluationError, SourceError
 from sqltypes.expression import Row
 

@@ -21,6 +21,7 @@ from bulk.questions import Login, Question
 from bulk.session import SparkSettings, why_unavailable
 from external_upquery.address import Upstream
 from external_upquery.login import PIN_SESSION, arguments
+from proxy.settings.machine import APP_DIR
 from sqltypes.errors import SparkUnavailable
 
 log = structlog.get_logger("upwell.spark")
@@ -29,7 +30,6 @@ REAPED = 5.0  # seconds
 START_SECONDS = 120.0  # 5 on a quiet machine; 20 were seen on a busy one
 IDLE_SECONDS = 300.0
 OFF = "it is switched off (--spark-master off)"
-APP_DIR = Path(__file__).resolve().parents[2]
 
 
 def login_of(upstream: Upstream) -> Login:

@@ -24,10 +24,10 @@ from dataflow.entries import Held
 from dataflow.readers.reader import ReaderNode
 from proxy.catalog.catalog import Catalog
 from proxy.fills.fills import Bulk
-from proxy.fills.spark_process import APP_DIR
 from proxy.loop.slices import Slices, emptied, taken
 from proxy.port.api import ParameterValue
 from proxy.port.fill_progress import FillBy, FillProgress
+from proxy.settings.machine import APP_DIR
 from proxy.state_dir.folder import digest_of
 from sqltypes.errors import CannotFill, DoesNotFit, UpwellError
 from upwell.extras import how_to_install

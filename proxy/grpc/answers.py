@@ -8,8 +8,8 @@ from dataclasses import replace
 
 from proxy.grpc.errors import as_upwell_error, failure
 from proxy.grpc.rows import column_messages, columns_id, length_delimited, type_message
-from proxy.loop.slices import encode_in_slices
-from proxy.port.api import Answer, CacheInfo, Encoder, Served, SubscriptionEvent
+from proxy.loop.slices import Encoder, encode_in_slices
+from proxy.port.api import Answer, CacheInfo, Served, SubscriptionEvent
 from sqltypes.schema import ResultColumn
 from upwell.v1 import upwell_pb2 as pb
 

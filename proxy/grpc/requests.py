@@ -21,6 +21,7 @@ from proxy.loop.slices import Slices
 from proxy.port.api import DEFAULT_WAIT, Freshness, Otherwise, ParameterValue
 from sqltypes.errors import BadParameters, MalformedRequest
 from sqltypes.expression import Value
+from sqltypes.temporal import time_literal
 from upwell.v1 import upwell_pb2 as pb
 
 LONGEST_WAIT = 60.0
@@ -136,14 +137,6 @@ def _double(number: float) -> Value:
     return number
 
 
-def time_text(microseconds: int) -> str:
-    """A TIME as MySQL's literal: hours may have three digits, and there is a sign."""
-    sign = "-" if microseconds < 0 else ""
-    seconds, fraction = divmod(abs(microseconds), 1_000_000)
-    text = f"{sign}{seconds // 3600:02}:{seconds // 60 % 60:02}:{seconds % 60:02}"
-    return f"{text}.{fraction:06}" if fraction else text
-
-
 # Temporal values reach the system as the literals that MySQL would compare: text.
 _CONVERT: dict[str, Callable[[pb.Value], Value]] = {
     "null": lambda value: None,
@@ -156,7 +149,7 @@ _CONVERT: dict[str, Callable[[pb.Value], Value]] = {
     "date": lambda value: value.date,
     "datetime": lambda value: value.datetime,
     "timestamp": lambda value: value.timestamp,
-    "time": lambda value: time_text(value.time),
+    "time": lambda value: time_literal(value.time),
     "json": lambda value: value.json,
 }
 

@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from functools import lru_cache
 
 from proxy.loop.memo import Memo
-from proxy.port.api import Encoder
+from proxy.loop.slices import Encoder
 from sqltypes.errors import InvariantViolated
 from sqltypes.expression import Row
 from sqltypes.schema import ResultColumn, SqlType

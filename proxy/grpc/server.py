@@ -18,12 +18,12 @@ from grpc_reflection.v1alpha import reflection
 
 from proxy.grpc.service import SERVICE, UpwellService
 from proxy.port.api import System
+from proxy.settings.quantities import DEFAULT_MESSAGE_LIMIT
 from sqltypes.errors import ConfigError
 from upwell.token_file import remove_token, token_path, write_token
 
 log = structlog.get_logger("upwell.grpc")
 
-DEFAULT_MESSAGE_LIMIT = 16 << 20
 HEALTH_SECONDS = 0.5
 """How often readiness is looked at for health watchers."""
 

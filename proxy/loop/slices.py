@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from asyncio import AbstractEventLoop, Future, get_running_loop
 from collections import deque
-from collections.abc import AsyncIterator, Generator, Iterable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Generator, Iterable, Iterator, Sequence
 from time import perf_counter
 from typing import Any, TypeVar
 from weakref import WeakKeyDictionary
 
-from proxy.port.api import Encoder, Join
 from sqltypes.expression import Row
+
+Encoder = Callable[[Sequence[Row]], bytes]  # of the rows of an answer, for one wire format
+Join = Callable[[Sequence[bytes]], bytes]  # of the encodings of several keys
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from contextlib import suppress
 
-from dataflow.build.wanted import wanted_columns
+from dataflow.graph.wanted import wanted_columns
 from planner.tree.plan import QueryPlan
 from sqltypes.collation import key_function, sort_key, supported
 from sqltypes.errors import UpwellError

@@ -17,7 +17,6 @@ import sys
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from hashlib import blake2b
-from pathlib import Path
 
 import structlog
 
@@ -26,13 +25,13 @@ from planner.text.scan import DEFAULT_VERSION, tokens_at_most
 from planner.tree.plan import Caution, QueryPlan
 from proxy.planning.column_names import named
 from proxy.planning.worker import LENGTH, NO_MEMORY, READY, Evict, Job, Request, Thought, packed, planned, thought, told
+from proxy.settings.machine import APP_DIR
 from sqltypes.errors import UnsupportedQuery, UpwellError
 from sqltypes.generated import learn
 from sqltypes.schema import BIGINT, Column, ResultColumn, SchemaSnapshot, Table, View
 
 log = structlog.get_logger("upwell.planning")
 
-APP_DIR = Path(__file__).resolve().parents[2]  # where the packages are, in a checkout as in an installed `upwell`
 START = "import sys; sys.path.insert(0, sys.argv[1]); from proxy.planning.worker import main; main()"
 
 # A text is planned in place where that takes less than about 2 ms (`python -m benchmarks.planning` prints what it

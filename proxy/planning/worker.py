@@ -24,7 +24,7 @@ from io import BufferedRWPair
 import structlog
 
 from bulk.priority import stand_back
-from dataflow.build.graph import Graph
+from dataflow.graph.graph import Graph
 from dataflow.held.arrangement import Memory
 from planner.api import TakesLong, plan_evict, plan_query
 from planner.session.session_needs import session_needs

@@ -8,28 +8,24 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Callable, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 from dataflow.readers.in_steps import Steps
 from gtid_tracker.gtid import GtidSet
 from planner.tree.untyped import TYPED, Sent
+from proxy.loop.slices import Encoder, Join
 from proxy.port.fill_progress import AuditProgress, FillBy, FillProgress
 from sqltypes.errors import ComparedElsewhere, EvaluationError, Fault
 from sqltypes.expression import Key, Row, Value
 from sqltypes.schema import ResultColumn, SqlType
 from sqltypes.zone import Zone
 
-if TYPE_CHECKING:
-    from proxy.auto.passed_reads import ProxiedQueries
-
 # A parameter's value as the client gave it, canonical for the client's own type; a tuple for a list parameter.
 ParameterValue = Value | tuple[Value, ...]
 
 # Encodes rows of a cache's answer for one wire format; the answers of several keys become one by the format's join:
 # join([enc(a), enc(b)]) == enc(a + b).
-Encoder = Callable[[Sequence[Row]], bytes]
 EncoderFor = Callable[[tuple[ResultColumn, ...]], Encoder]
-Join = Callable[[Sequence[bytes]], bytes]
 Lookup = Callable[[Key], bytes | None]
 ListLookup = Callable[[Sequence[ParameterValue]], bytes | None]
 
@@ -266,11 +262,6 @@ class System(Protocol):
 
     def open_cache(self, name: str, format: str) -> Cache:
         """Raises UnknownCache. The object stays valid until the cache is dropped; then its calls raise UnknownCache."""
-        ...
-
-    @property
-    def proxied(self) -> ProxiedQueries:
-        """The reads that were passed through; listeners note theirs there."""
         ...
 
     async def create_cache(self, name: str, sql: str, database: str, made_by: MadeBy = BY_GRPC) -> CacheInfo:

@@ -33,8 +33,8 @@ from dataflow.readers.derivation import Params
 from dataflow.readers.in_steps import Holes
 from dataflow.readers.reader import ReaderNode
 from proxy.cache.key_binder import Bound
-from proxy.loop.slices import SLICE, Slices
-from proxy.port.api import Encoder, EncoderFor, Join, WireFormat
+from proxy.loop.slices import SLICE, Encoder, Join, Slices
+from proxy.port.api import EncoderFor, WireFormat
 from proxy.port.faults import Faults
 from proxy.source.source import FindShards, Upqueries
 from sqltypes.errors import Fault

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from dataflow.entries import Held
 from dataflow.readers.derivation import Params, TooLong
@@ -13,10 +12,8 @@ from dataflow.readers.reader import ReaderNode
 from proxy.cache.key_binder import Binding
 from proxy.cache.named_cache import NamedCache
 from proxy.cache.trust import Trust
+from proxy.read.host import Host
 from sqltypes.expression import Key
-
-if TYPE_CHECKING:
-    from proxy.system.system import Router
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,10 +33,10 @@ class HeldAnswers:
     not stored? `large`: what has kept the last look from an answer, if that is to be derived in steps. Who has looked
     takes it in the same step of the loop."""
 
-    def __init__(self, router: Router, cache: NamedCache, format_: int, together: Callable[[int], bool]) -> None:
-        self.join = router.wire(format_).join_short
+    def __init__(self, host: Host, cache: NamedCache, format_: int, together: Callable[[int], bool]) -> None:
+        self.join = host.wire(format_).join_short
         self.large: LargeAnswer | None = None
-        self._router = router
+        self._host = host
         self._cache = cache
         self._format = format_
         self._together = together
@@ -71,7 +68,7 @@ class HeldAnswers:
         self, reader: ReaderNode, binding: Binding, trust: Trust | None, *, given: bool, joined: bool
     ) -> bytes | None:
         keys = binding.keys
-        seconds = self._router.seconds(reader) if trust is not None else 0.0
+        seconds = self._host.seconds(reader) if trust is not None else 0.0
         if not keys:
             if trust is not None and trust.holds_back_derived(seconds, given=given):
                 return None
@@ -91,7 +88,7 @@ class HeldAnswers:
                     return None
                 parts.append(body)
         finally:
-            self._router.keep_limit()  # keys may have been taken up, also where one cannot be computed
+            self._host.keep_limit()  # keys may have been taken up, also where one cannot be computed
         if len(parts) == 1 or not joined:
             return parts[0]
         try:
@@ -124,7 +121,7 @@ class HeldAnswers:
         self, reader: ReaderNode, key: Key, params: Params, trust: Trust | None, seconds: float, *, given: bool
     ) -> bytes | None:
         # Another reader's fills may have left all that this key needs.
-        held = reader.entries.get(key) or self._router.hold(reader, key, params)
+        held = reader.entries.get(key) or self._host.hold(reader, key, params)
         if held is None or (trust is not None and trust.holds_back(held, seconds, given=given)):
             return None  # it is a hole, or compared first
         body = None
@@ -148,7 +145,7 @@ class HeldAnswers:
         try:
             return self._looked_at(reader, key, params, None, 0.0, given=True), self.take_large()
         finally:
-            self._router.keep_limit()  # it may have been taken up
+            self._host.keep_limit()  # it may have been taken up
 
     def take_large(self) -> LargeAnswer | None:
         """What has kept the last read from being a hit, if that was to be derived in steps."""

@@ -12,16 +12,16 @@ from dataflow.entries import Held
 from dataflow.readers.derivation import TooLong
 from dataflow.readers.reader import ReaderNode
 from proxy.cache.key_binder import MOST_KEYS
-from proxy.port.api import Join, ListLookup, Lookup, ParameterValue
+from proxy.cache.ledger import SAMPLE
+from proxy.loop.slices import Join
+from proxy.port.api import ListLookup, Lookup, ParameterValue
+from proxy.read.host import Host
 from sqltypes.errors import UpwellError
 from sqltypes.expression import Key
 
 if TYPE_CHECKING:
     from proxy.access.log import AccessLog
     from proxy.cache.named_cache import NamedCache
-    from proxy.system.system import Router
-
-SAMPLE = 64  # one hit in so many goes the long way, where it is timed and may be compared
 
 
 def gap(log: AccessLog | None) -> int:
@@ -37,13 +37,13 @@ def nothing_listed(values: Sequence[ParameterValue]) -> bytes | None:
     return None
 
 
-def lookup(router: Router, cache: NamedCache, reader: ReaderNode, format_: int) -> Lookup:
+def lookup(host: Host, cache: NamedCache, reader: ReaderNode, format_: int) -> Lookup:
     """The stored answer of a key, good while the cache's plan is what it is now."""
     generation, entry = cache.generation, reader.entries.get
 
     def stored(key: Key) -> bytes | None:
         held = entry(key)
-        if held is None or (bodies := held.bodies) is None or cache.generation != generation or router.closed:
+        if held is None or (bodies := held.bodies) is None or cache.generation != generation or host.closed:
             return None
         try:
             body = bodies[format_]
@@ -60,7 +60,7 @@ def lookup(router: Router, cache: NamedCache, reader: ReaderNode, format_: int) 
 
 
 def list_lookup(
-    router: Router,
+    host: Host,
     cache: NamedCache,
     reader: ReaderNode,
     format_: int,
@@ -76,7 +76,7 @@ def list_lookup(
 
     def stored(given: Sequence[ParameterValue]) -> bytes | None:
         hits = cache.hits
-        if cache.generation != generation or router.closed:
+        if cache.generation != generation or host.closed:
             return None
         try:
             keys = keys_of(given)
@@ -87,10 +87,10 @@ def list_lookup(
         rows: list[bytes] = list(map(row_of, keys))  # type: ignore[arg-type]  # None is looked for next
         if not all(rows):
             complete = _complete(rows, entry, keys, format_)
-            router.keep_limit()  # what is listed takes memory
+            host.keep_limit()  # what is listed takes memory
             if not complete:
                 return None
-        elif router.memory_is_short:
+        elif host.memory_is_short:
             for held in map(entry, keys):
                 held.visited = True  # type: ignore[union-attr]  # what is listed is held
         try:
@@ -100,9 +100,9 @@ def list_lookup(
             return None
         cache.hits = hits + 1
         if hits >= cache.look_at:  # of so many keys that they do not go the long way
-            cache.look_at = hits + gap(router.access_log)
-            if router.access_log is not None:
-                router.access_log.hit_of_list(cache, given)
+            cache.look_at = hits + gap(host.access_log)
+            if host.access_log is not None:
+                host.access_log.hit_of_list(cache, given)
         return body
 
     return stored

@@ -28,13 +28,13 @@ from proxy.port.faults import guarded_async
 from proxy.pump.pump import NO_CONNECTION, NOT_COMPARED, SUSPECTED, Behind, PassThrough
 from proxy.read.freshness import CallDemand
 from proxy.read.held_answers import LargeAnswer
+from proxy.read.host import Host
+from proxy.read.opened import Opened
 from sqltypes.errors import AnswerTooLarge, Fault, Overloaded, SourceDown, SourceError
 from sqltypes.expression import Key, Row
 
 if TYPE_CHECKING:
     from proxy.cache.trust import Trust
-    from proxy.read.open_cache import OpenCache
-    from proxy.system.system import Router
 
 WHOLE_FILL = "all rows of the table are being filled"
 NOT_FILLED = {
@@ -52,12 +52,12 @@ MOST_LARGE = 20
 class Misses:
     """Of one opened cache. Made for each read: nothing of it stays."""
 
-    def __init__(self, opened: OpenCache, router: Router, format_: int) -> None:
+    def __init__(self, opened: Opened, host: Host, format_: int) -> None:
         self._opened = opened
-        self._router = router
+        self._host = host
         self._cache = opened.named
         self._format = format_
-        self._join = router.join(format_)
+        self._join = host.join(format_)
         self.holes: Holes = {}  # found in steps: what is missing below keys that are long to derive
 
     def fault(self, error: Exception, *given: object) -> Fault:
@@ -66,15 +66,15 @@ class Misses:
 
     async def read(self, parameters: Sequence[ParameterValue], demand: Demand | None = None, text: str = "") -> Answer:
         """As `hit`, else by an upquery, else passed through with the reason. Raises TooStale."""
-        assert demand is None or isinstance(demand, CallDemand), "demands are the router's"
+        assert demand is None or isinstance(demand, CallDemand), "demands are the host's"
         answer = self._left(parameters) or await self.fill(parameters, demand, text)
         if isinstance(answer, Answer):
             self._cache.count(answer.served)
             return answer
         started = perf_counter_ns()
-        passed = await self._router.pass_cache(self._cache, parameters, self._format, answer, demand)
-        if self._router.access_log is not None:
-            self._router.access_log.passed(self._cache, parameters, answer, (perf_counter_ns() - started) / 1000)
+        passed = await self._host.pass_cache(self._cache, parameters, self._format, answer, demand)
+        if self._host.access_log is not None:
+            self._host.access_log.passed(self._cache, parameters, answer, (perf_counter_ns() - started) / 1000)
         return passed
 
     async def fill(
@@ -83,7 +83,7 @@ class Misses:
         """As `hit`, else by an upquery; the reason where MySQL itself is to answer: also where the upquery fails, which
         is not the client's text alone. Nothing is counted: who gives the answer to a client does it
         (`NamedCache.count`). `wait` False: where the loop or the connections are short, too. Raises TooStale."""
-        budget = self._router.budget
+        budget = self._host.budget
         if budget is None or not self._cache.is_automatic:
             return await self._filled(parameters, demand, text, wait=wait)
         if not wait and (why := self._left(parameters) or self._filled_whole(parameters, text)):
@@ -95,11 +95,11 @@ class Misses:
                 filled = FILL_US
             return answer
         finally:
-            self._router.spent(self._cache, metered.us + filled)
+            self._host.spent(self._cache, metered.us + filled)
 
     def _left(self, parameters: Sequence[ParameterValue]) -> str:
         """Why a read of an automatic cache is left to MySQL while the loop is short; "" if it is not."""
-        budget, cache = self._router.budget, self._cache
+        budget, cache = self._host.budget, self._cache
         if budget is None or not cache.is_automatic:
             return ""
         why = budget.leaves(cache.name, tuple(parameters))
@@ -127,7 +127,7 @@ class Misses:
         try:
             if demand is None:
                 return await self._fill(parameters, text)
-            assert isinstance(demand, CallDemand), "demands are the router's"
+            assert isinstance(demand, CallDemand), "demands are the host's"
             return await self._fill_fresh(parameters, demand, text, wait=wait)
         except Fault as fault:
             return fault.told
@@ -156,13 +156,13 @@ class Misses:
             return str(reason)
         except ANSWERED_BY_MYSQL as reason:
             return reason.told
-        return self._router.closed or cache.why or cache.state
+        return self._host.closed or cache.why or cache.state
 
     def _too_many(self, parameters: Sequence[ParameterValue]) -> str:
         """Why the read is MySQL's, "" if it is not. The keys of one long list are filled behind it."""
         why = self._opened.too_many(parameters)
         if why == TOO_MANY:
-            self._router.want(self._cache, parameters)
+            self._host.want(self._cache, parameters)
         return why
 
     async def hit_large(self, parameters: Sequence[ParameterValue]) -> Answer | None:
@@ -178,7 +178,7 @@ class Misses:
                 cache.recount(None)  # whoever gives it counts it
                 if due and opened.reader is not None and cache.trust is not None:
                     opened.compare_behind(opened.reader, opened.bind(parameters), parameters, body)
-                return Answer(Served.HIT, cache.columns, body, self._router.position(), cache.name)
+                return Answer(Served.HIT, cache.columns, body, self._host.position(), cache.name)
             large = opened.held.take_large()
             if large is None:
                 return None
@@ -225,7 +225,7 @@ class Misses:
         reader = opened.ready()
         if reader is None or (cache.trust is not None and cache.trust.suspicions):
             return None
-        generation, position, sequence = opened.generation, self._router.position(), reader.memory.sequence
+        generation, position, sequence = opened.generation, self._host.position(), reader.memory.sequence
         columns, encode = cache.columns, reader.encoders[self._format]
         binding = None
         body: bytes | None
@@ -257,7 +257,7 @@ class Misses:
         return None if found.rows is None else await encode_in_slices(encode, self._join, found.rows)
 
     async def _joined(self, parts: Sequence[bytes]) -> bytes:
-        steps = self._router.wire(self._format).join_in_steps
+        steps = self._host.wire(self._format).join_in_steps
         assert steps is not None
         return await run_in_slices(steps(parts))
 
@@ -296,7 +296,7 @@ class Misses:
         encoded = await encode_in_slices(reader.encoders[self._format], self._join, rows)
         if held.alive and held.bodies is bodies and held.body(self._format) is None:
             reader.store(held, self._format, encoded)
-            self._router.keep_limit()
+            self._host.keep_limit()
         return True
 
     def answer_ahead(
@@ -313,29 +313,29 @@ class Misses:
         found = reader.answer_ahead(params)
         if found is None or (demand is not None and not demand.met_ahead(found[1])):
             return None
-        held = self._router.hold(reader, key, params)
+        held = self._host.hold(reader, key, params)
         if held is not None:
             held.visited = True
-        self._router.keep_limit()
-        self._router.count("hits_ahead")
+        self._host.keep_limit()
+        self._host.count("hits_ahead")
         self._log(binding, HIT, 0)
         return found
 
     def _log(self, binding: Binding, outcome: str, started: int) -> None:
         """`started`: when, in nanoseconds; 0: just now."""
-        if self._router.access_log is not None:
+        if self._host.access_log is not None:
             us = (perf_counter_ns() - started) / 1000 if started else 0.0
-            self._router.access_log.read(self._cache, binding, outcome, us)
+            self._host.access_log.read(self._cache, binding, outcome, us)
 
     def _told_ahead(self, binding: Binding, rows: list[Row], lower: GtidSet) -> Answer:
-        cache, router = self._cache, self._router
+        cache, host = self._cache, self._host
         assert self._opened.reader is not None
         ((key, params),) = binding.keys
-        held = router.hold(self._opened.reader, key, params)
+        held = host.hold(self._opened.reader, key, params)
         cut = held.deps[0].cut if held is not None else None
-        horizon = router.position_with(lower.union(cut.doubt)) if cut is not None and cut.doubt else ""
+        horizon = host.position_with(lower.union(cut.doubt)) if cut is not None and cut.doubt else ""
         body = self._opened.reader.encoders[self._format](rows)
-        return Answer(Served.HIT, cache.columns, body, router.position_with(lower), cache.name, horizon=horizon)
+        return Answer(Served.HIT, cache.columns, body, host.position_with(lower), cache.name, horizon=horizon)
 
     @guarded_async
     async def _fill_fresh(
@@ -356,7 +356,7 @@ class Misses:
                     return self._told_ahead(binding, *ahead)
                 with suppress(Behind):
                     if demand.met() or self._opened.held_body(reader, binding, given=False) is None:
-                        if not wait and await self._router.pump.would_wait(reader, binding.keys):
+                        if not wait and await self._host.pump.would_wait(reader, binding.keys):
                             return NO_CONNECTION
                         return await self._miss(reader, binding, parameters, text, demand)
                 if not await demand.reached():
@@ -366,7 +366,7 @@ class Misses:
             return str(reason)
         except ANSWERED_BY_MYSQL as reason:
             return reason.told
-        return self._router.closed or cache.why or cache.state
+        return self._host.closed or cache.why or cache.state
 
     async def _miss(
         self,
@@ -390,22 +390,22 @@ class Misses:
                 return compared
             if cache.trust is None or self._opened.ready() is not reader:
                 raise PassThrough(NOT_COMPARED)  # it has another plan by now
-            if self._router.auditor.fill_is_due(cache, binding):
-                text = text or self._router.substituted(cache.text, parameters)
+            if self._host.auditor.fill_is_due(cache, binding):
+                text = text or self._host.substituted(cache.text, parameters)
                 encode = reader.encoders[self._format]
-                check = self._router.auditor.fill_check(cache, reader, binding, parameters, text, encode)
-        compare = self._router.auditor.list_is_due(cache, binding)
+                check = self._host.auditor.fill_check(cache, reader, binding, parameters, text, encode)
+        compare = self._host.auditor.list_is_due(cache, binding)
         started = perf_counter_ns()
         ready = None
         try:
-            pump = self._router.pump
+            pump = self._host.pump
             ready = await pump.miss(reader, binding.keys, demand, check, doubted=compare, holes=self.holes)
         finally:
             if check is not None:
                 check.close(given=ready is not None)
         took = perf_counter_ns() - started
         cache.time_miss(took, checked=check is not None)
-        self._router.times[Served.MISS.value].note(took / 1e9)
+        self._host.times[Served.MISS.value].note(took / 1e9)
         self._log(binding, MISS, started)
         if compare or (ready.settled and cache.trust is not None and cache.trust.holds_back_derived(0.0)):
             return replace(await self._compared_once_filled(reader, binding, parameters, text), served=Served.MISS)
@@ -464,7 +464,7 @@ class Misses:
         for key, params in binding.keys:
             for tried in range(MOST_LARGE):
                 await slices.turn()
-                held = self._router.hold(reader, key, params)
+                held = self._host.hold(reader, key, params)
                 if held is None:
                     return False
                 if held.bodies is not None:
@@ -489,8 +489,8 @@ class Misses:
     ) -> Answer:
         """A hit that MySQL was asked for, too, before it is given. Raises PassThrough."""
         cache = self._cache
-        text = text or self._router.substituted(cache.text, parameters)
-        comparison = await self._router.auditor.compared(
+        text = text or self._host.substituted(cache.text, parameters)
+        comparison = await self._host.auditor.compared(
             cache, reader, binding, parameters, text, self._format, together=self._opened.is_whole(binding), fresh=fresh
         )
         if comparison is None or comparison.body is None:

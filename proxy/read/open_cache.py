@@ -9,7 +9,6 @@ from asyncio import sleep
 from collections.abc import Sequence
 from contextlib import suppress
 from time import perf_counter_ns
-from typing import TYPE_CHECKING
 
 from bulk.access_rows import HIT
 from dataflow.operators.answer import AnswerNode
@@ -24,15 +23,13 @@ from proxy.port.api import ANSWERED_BY_MYSQL, Answer, CacheInfo, Demand, ListLoo
 from proxy.port.faults import guarded
 from proxy.pump.pump import CATCHING_UP
 from proxy.read.held_answers import HeldAnswers
+from proxy.read.host import Host
 from proxy.read.lookups import gap, list_lookup, lookup, nothing_listed, nothing_stored
 from proxy.read.misses import Misses
 from proxy.read.told_hits import ToldHits
 from sqltypes.errors import BadParameters, Fault, SourceDown, UnknownCache, UpwellError
 from sqltypes.expression import Key
 from sqltypes.schema import ResultColumn
-
-if TYPE_CHECKING:
-    from proxy.system.system import Router
 
 KEYS_AT_ONCE, MOST_DERIVED = 250, 1_500
 """How many keys of a batch are looked up in one turn of the loop, and from about how many rows answers are derived in
@@ -42,13 +39,13 @@ it: 3 ms."""
 class OpenCache:
     """A cache for one wire format. Implements `proxy.port.api.Cache`."""
 
-    def __init__(self, router: Router, cache: NamedCache, format_: int) -> None:
-        self._router = router
+    def __init__(self, host: Host, cache: NamedCache, format_: int) -> None:
+        self._host = host
         self._cache = cache
         self._joins = True
         self._format = format_
-        self.told = ToldHits(self, router.sampler)
-        self.clocks = router.wire(format_).clocks
+        self.told = ToldHits(self, host.sampler)
+        self.clocks = host.wire(format_).clocks
         self._instants: tuple[int, ...] = ()  # the parameters that are compared with instants
         self._generation = -1
         self._plain_int = False
@@ -57,7 +54,7 @@ class OpenCache:
         self._single = False
         self.reader: ReaderNode | None = None
         self._binder: KeyBinder | None = None
-        self.held = HeldAnswers(router, cache, format_, self._together)
+        self.held = HeldAnswers(host, cache, format_, self._together)
         self.stored: Lookup = nothing_stored
         self.stored_list: ListLookup = nothing_listed
 
@@ -224,18 +221,18 @@ class OpenCache:
             () if plan is None else tuple(each.index for each in plan.parameters if each.type.name == "timestamp")
         )
         if self.reader is not None and self._binder is not None:
-            self.stored = lookup(self._router, cache, self.reader, self._format)
+            self.stored = lookup(self._host, cache, self.reader, self._format)
             keys_of = self._binder.quick_keys
             if keys_of is not None and self._joins and not limited:
                 self.stored_list = list_lookup(
-                    self._router, cache, self.reader, self._format, keys_of, self.held.join, self.held.note_long
+                    self._host, cache, self.reader, self._format, keys_of, self.held.join, self.held.note_long
                 )
 
     def ready(self) -> ReaderNode | None:
         """The reader to ask; None while there is none. Raises UnknownCache, SourceDown."""
         if self._generation != self._cache.generation:
             self._renew()
-        if self.reader is not None and (why := self._router.closed):
+        if self.reader is not None and (why := self._host.closed):
             if why is CATCHING_UP:
                 return None
             raise SourceDown(why)
@@ -277,7 +274,7 @@ class OpenCache:
                 for key, _ in self.bind(given[0]).keys:  # type: ignore[arg-type]  # a read's parameters come first
                     if (held := reader.entries.get(key)) is not None:
                         reader.drop(held)
-        return self._router.faults.note("cache", cache.name, error, query=cache.sql, parameters=repr(given)[:500])
+        return self._host.faults.note("cache", cache.name, error, query=cache.sql, parameters=repr(given)[:500])
 
     def _hit_long(self, reader: ReaderNode, parameters: Sequence[ParameterValue]) -> bytes | None:
         """A list of very many whole numbers, of whose answers some are to be derived or encoded first."""
@@ -343,8 +340,8 @@ class OpenCache:
 
     def count_hit(self, parameters: Sequence[ParameterValue]) -> None:
         self._cache.hits += 1
-        if self._router.access_log is not None:
-            self._router.access_log.hit_of(self._cache, parameters)
+        if self._host.access_log is not None:
+            self._host.access_log.hit_of(self._cache, parameters)
 
     def count(self, served: Served) -> None:
         self._cache.count(served)
@@ -389,7 +386,7 @@ class OpenCache:
             await sleep(0)
         if self._cache.dropped:
             raise UnknownCache(f"cache {self._cache.name!r} does not exist")
-        if reader is None or self._cache.generation != generation or self._router.closed:  # planned anew meanwhile
+        if reader is None or self._cache.generation != generation or self._host.closed:  # planned anew meanwhile
             return [None] * total
         entry, format_ = reader.entries.get, self._format
         entries = [None if key is None else entry(key) for key in found]
@@ -452,7 +449,7 @@ class OpenCache:
     ) -> None:
         """Of the hits of a batch so many went by quickly, some of which were to go the long way: those may be logged,
         and the last of all may be compared."""
-        cache, log = self._cache, self._router.access_log
+        cache, log = self._cache, self._host.access_log
         first = cache.hits - quick
         at = max(cache.look_at, first)
         while at < cache.hits:
@@ -480,11 +477,11 @@ class OpenCache:
             cache.hits += 1
             if started:
                 took = perf_counter_ns() - started
-                cache.look_at = cache.hits - 1 + gap(self._router.access_log)
+                cache.look_at = cache.hits - 1 + gap(self._host.access_log)
                 cache.hit_ns.append(took)
-                self._router.times[Served.HIT.value].note(took / 1e9)
+                self._host.times[Served.HIT.value].note(took / 1e9)
                 self._offer(reader, binding, parameters, body)
-                if (log := self._router.access_log) is not None and log.takes_hit():
+                if (log := self._host.access_log) is not None and log.takes_hit():
                     log.taken(cache, binding, HIT, took / 1000)
             if cache.trust is not None and cache.trust.behind:
                 self.compare_behind(reader, binding, parameters, body)
@@ -494,11 +491,11 @@ class OpenCache:
         self, reader: ReaderNode, binding: Binding, parameters: Sequence[ParameterValue], body: bytes
     ) -> None:
         """An answer that was due is being given."""
-        self._router.auditor.behind(self.given(reader, binding, parameters, body))
+        self._host.auditor.behind(self.given(reader, binding, parameters, body))
 
     def _offer(self, reader: ReaderNode, binding: Binding, parameters: Sequence[ParameterValue], body: bytes) -> None:
         """A hit that may be compared with MySQL's answer."""
-        self._router.sampler.offer(self.given(reader, binding, parameters, body))
+        self._host.sampler.offer(self.given(reader, binding, parameters, body))
 
     def given(
         self, reader: ReaderNode, binding: Binding, parameters: Sequence[ParameterValue], body: bytes
@@ -534,10 +531,10 @@ class OpenCache:
 
     async def read(self, parameters: Sequence[ParameterValue], demand: Demand | None = None, text: str = "") -> Answer:
         """As `hit`, else by an upquery, else passed through with the reason. Raises TooStale."""
-        return await Misses(self, self._router, self._format).read(parameters, demand, text)
+        return await Misses(self, self._host, self._format).read(parameters, demand, text)
 
     async def fill(
         self, parameters: Sequence[ParameterValue], demand: Demand | None = None, text: str = "", *, wait: bool = True
     ) -> Answer | str:
         """As `hit`, else by an upquery; the reason where MySQL itself is to answer. Raises TooStale."""
-        return await Misses(self, self._router, self._format).fill(parameters, demand, text, wait=wait)
+        return await Misses(self, self._host, self._format).fill(parameters, demand, text, wait=wait)

@@ -9,11 +9,11 @@ from external_upquery.mysql.other_session import Settings
 from proxy.checking.sampler import TRIES
 from proxy.port.api import ParameterValue
 from proxy.port.as_told import AsTold
+from proxy.read.opened import Opened
 from sqltypes.errors import UpwellError
 
 if TYPE_CHECKING:
     from proxy.checking.sampler import Sampler
-    from proxy.read.open_cache import OpenCache
 
 MOST_KINDS = 64  # of sessions that are remembered of a cache; then all are forgotten
 
@@ -22,7 +22,7 @@ class ToldHits:
     """Of a cache in one wire format. `_tried`: how often the first hit of sessions with these variables was compared;
     TRIES where it was told to be the same."""
 
-    def __init__(self, opened: OpenCache, sampler: Sampler) -> None:
+    def __init__(self, opened: Opened, sampler: Sampler) -> None:
         self._opened = opened
         self._sampler = sampler
         self._tried: dict[Settings, int] = {}

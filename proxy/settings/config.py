@@ -18,12 +18,12 @@ from typing import Any
 from bulk.access_rows import AccessSettings
 from bulk.session import DEFAULT_MASTER
 from external_upquery.address import is_loopback, parse_upstream
-from proxy.auto.policy import Policy
-from proxy.grpc.server import DEFAULT_MESSAGE_LIMIT
-from proxy.mysql.reads.gate import Transactions
 from proxy.port.api import BY_FILE, MadeBy
+from proxy.settings.automatic import Policy
 from proxy.settings.machine import default_memory_limit
 from proxy.settings.quantities import (
+    DEFAULT_MESSAGE_LIMIT,
+    Transactions,
     parse_auto,
     parse_bool,
     parse_checks,

@@ -8,6 +8,9 @@ import resource
 import stat
 from pathlib import Path
 
+APP_DIR = Path(__file__).resolve().parents[2]
+"""Where the packages are, in a checkout as in an installed `upwell`."""
+
 SHARE = 4
 """The default memory limit is the machine's memory divided by this."""
 OTHER_FILES = 200

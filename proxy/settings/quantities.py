@@ -4,9 +4,20 @@ from __future__ import annotations
 
 import math
 import re
+from enum import Enum
 
-from proxy.mysql.reads.gate import Transactions
 from proxy.settings.machine import machine_memory
+
+DEFAULT_MESSAGE_LIMIT = 16 << 20  # bytes of a message of gRPC
+
+
+class Transactions(Enum):
+    """`--transactions`. ON: as described above. STRICT: no hit in a REPEATABLE READ transaction. OFF: in none."""
+
+    ON = "on"
+    STRICT = "strict"
+    OFF = "off"
+
 
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([KMGT]?i?B?)", re.IGNORECASE)
 LEAST_MEMORY = 1 << 20

@@ -11,16 +11,22 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from sqltypes.schema import SchemaSnapshot
-
-if TYPE_CHECKING:
-    from proxy.source.source import Schema
 
 LONGEST = 10.0  # seconds: how many rows a table has is told of by nobody
 
 Name = tuple[str, str]  # (schema, name)
+
+
+class Schema(Protocol):
+    """The source's tables and views."""
+
+    async def snapshot(self, names: Iterable[Name]) -> SchemaSnapshot:
+        """The relations of these names, keyed as the source spells them, with the facts about the server that planning
+        needs. Raises SourceDown, SourceError."""
+        ...
 
 
 class KeptSchema:

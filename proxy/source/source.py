@@ -7,7 +7,7 @@ that has these parts, and a line there.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Protocol
 
 from dataflow.fills.shards import Shards
@@ -15,16 +15,15 @@ from dataflow.messages import Keyed, UpqueryRequest
 from external_upquery.address import Upstream
 from external_upquery.executor import Deliver
 from external_upquery.mysql.other_session import OtherSession
-from external_upquery.mysql.schema_source import Name
 from external_upquery.passed import Passed
 from external_upquery.pool import Packet
 from gtid_tracker.bracket import History
 from gtid_tracker.gtid import GtidSet
 from planner.text.bare_names import BareNames
-from proxy.source.kept_schema import KeptSchema
+from proxy.source.kept_schema import KeptSchema, Schema
 from sqltypes.errors import UpwellError
 from sqltypes.expression import Row
-from sqltypes.schema import ResultColumn, SchemaSnapshot
+from sqltypes.schema import ResultColumn
 from vstream.source import ChangeSource, Sink
 
 FindShards = Callable[[Keyed], Awaitable[None] | None]
@@ -123,15 +122,6 @@ class Upqueries(Protocol):
     async def history(self) -> tuple[History, GtidSet, GtidSet, str]:
         """Whose history is answered from, which GTIDs are owned, what is executed by then; and the settings on which
         rights depend, changes of which are in no stream."""
-        ...
-
-
-class Schema(Protocol):
-    """The source's tables and views."""
-
-    async def snapshot(self, names: Iterable[Name]) -> SchemaSnapshot:
-        """The relations of these names, keyed as the source spells them, with the facts about the server that planning
-        needs. Raises SourceDown, SourceError."""
         ...
 
 

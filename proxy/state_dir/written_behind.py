@@ -9,7 +9,7 @@ from pathlib import Path
 
 import structlog
 
-from proxy.catalog.definition_file import write_whole
+from proxy.state_dir.whole_file import write_whole
 
 log = structlog.get_logger("upwell.state")
 

@@ -11,12 +11,12 @@ from proxy.cache.ledger import TIRED
 from proxy.cache.named_cache import NamedCache
 from proxy.port.api import ParameterValue, SubscriptionEvent
 from proxy.pump.pump import DIFFERS, NOT_COMPARED, SUSPECTED
+from proxy.read.host import Host
 from proxy.read.open_cache import OpenCache
 from sqltypes.errors import BadParameters, SourceDown
 
 if TYPE_CHECKING:
     from proxy.catalog.catalog import Catalog
-    from proxy.system.system import Router
 
 SLOW_SUBSCRIBER = 1000  # events that a subscriber may be behind before it is cut off
 TRIES = 2 * TIRED + 4  # to compare a subscription's first rows
@@ -26,7 +26,7 @@ LATER = frozenset({NOT_COMPARED, SUSPECTED, DIFFERS, "hot_key", "cache_dropped"}
 class Subscriptions:
     """Those that are open."""
 
-    def __init__(self, system: Router, catalog: Catalog) -> None:
+    def __init__(self, system: Host, catalog: Catalog) -> None:
         self._system = system
         self._catalog = catalog
         self._queues: set[asyncio.Queue[SubscriptionEvent]] = set()

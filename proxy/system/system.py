@@ -37,16 +37,14 @@ from proxy.fills.fills import Bulk
 from proxy.fills.warm_up import WarmUp
 from proxy.loop.histogram import Histogram
 from proxy.loop.lateness import Lateness
-from proxy.loop.slices import encode_in_slices, in_slices
+from proxy.loop.slices import Encoder, Join, encode_in_slices, in_slices
 from proxy.port.accounts import Accounts
 from proxy.port.api import (
     BY_GRPC,
     DEFAULT_WAIT,
     Answer,
     CacheInfo,
-    Encoder,
     Freshness,
-    Join,
     MadeBy,
     Moment,
     ParameterValue,

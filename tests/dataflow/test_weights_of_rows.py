@@ -8,8 +8,8 @@ from sys import getsizeof
 
 import pytest
 
-from dataflow.build.build import _weighing
 from dataflow.entries import row_bytes, value_bytes
+from dataflow.graph.build import _weighing
 from sqltypes.expression import Value
 from sqltypes.schema import SqlType
 

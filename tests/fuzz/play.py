@@ -20,10 +20,10 @@ from structlog.testing import capture_logs
 
 from external_upquery.address import parse_upstream
 from proxy.mysql.login.handshake import login_settings
-from proxy.mysql.reads.gate import Transactions
 from proxy.mysql.session.listener import MysqlListener
 from proxy.mysql.session.shared import MysqlOptions
 from proxy.mysql.wire.packets import CLIENT_DEPRECATE_EOF, packet
+from proxy.settings.quantities import Transactions
 from tests.fuzz.bench import JumpingLoop, bench_session, none_unraised
 from tests.fuzz.payloads import pieces
 from tests.fuzz.shrinking import Step

@@ -69,7 +69,7 @@ def test_a_slow_answer_that_is_due_stays_due_until_it_is_given(monkeypatch: pyte
     reader = cache.named.reader
     assert reader is not None
     compared: list[Any] = []
-    router: Any = cache._router
+    router: Any = cache._host
     router.seconds = lambda reader: 2 * SLOW_SECONDS
 
     def behind(hit: GivenHit) -> None:

@@ -18,7 +18,8 @@ from proxy.cache.key_binder import KeyBinder
 from proxy.cache.named_cache import NamedCache
 from proxy.checking.sampler import Sampler
 from proxy.loop.histogram import Histogram
-from proxy.port.api import Encoder, Join, Served, WireFormat
+from proxy.loop.slices import Encoder, Join
+from proxy.port.api import Served, WireFormat
 from proxy.read.literals import substituted
 from proxy.read.open_cache import OpenCache
 from proxy.system.system import Router

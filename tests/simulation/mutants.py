@@ -19,7 +19,8 @@ import dataflow.readers.eviction
 import dataflow.readers.reader
 from dataflow.engine import Engine
 from dataflow.entries import Held
-from dataflow.fills.fill import Fill, Record
+from dataflow.fills.carried import Record
+from dataflow.fills.fill import Fill
 from dataflow.fills.insertion import Insertion
 from dataflow.fills.source_history import SourceHistory
 from dataflow.fills.state import State

@@ -1,11 +1,11 @@
 """The rules of values that are equal and spelled otherwise (`sqltypes/spellings.py`) switched off, one at a time.
 
-The others are tried by `tests/dataflow/build/test_spellings.py`: without them the engine mostly chooses as SQLite does.
+The others are tried by `tests/dataflow/graph/test_spellings.py`: without them the engine mostly chooses as SQLite does.
 """
 
 from __future__ import annotations
 
-import dataflow.build.build
+import dataflow.graph.build
 import dataflow.readers.reader
 from tests.simulation.mutant import Mutant, attribute, edit
 
@@ -13,7 +13,7 @@ SPELLINGS = (
     Mutant(
         "spellings",
         "a group's column is shown where all rows spell it alike",
-        attribute(dataflow.build.build, "with_one_spelling", lambda plan: plan),
+        attribute(dataflow.graph.build, "with_one_spelling", lambda plan: plan),
     ),
     Mutant(
         "spellings",

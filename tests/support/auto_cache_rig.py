@@ -9,10 +9,10 @@ from dataclasses import dataclass, field
 from proxy.auto.decisions import AutoCache
 from proxy.auto.fill_budget import FillBudget
 from proxy.auto.passed_reads import ProxiedQueries, ProxiedQuery
-from proxy.auto.policy import Policy
 from proxy.auto.write_rates import WriteRates
 from proxy.loop.loop_load import LoopLoad
 from proxy.port.api import CacheInfo, MadeBy, Origin
+from proxy.settings.automatic import Policy
 from sqltypes.errors import UnknownCache, UpwellError
 from tests.support.fake_system import FakeJudge
 

@@ -11,13 +11,13 @@ from dataclasses import dataclass, field, replace
 from gtid_tracker.gtid import GtidSet
 from proxy.auto.passed_reads import Judgement, ProxiedQueries
 from proxy.grpc.rows import FORMAT, encoder_for
+from proxy.loop.slices import Encoder
 from proxy.port.api import (
     ANSWERED_BY_MYSQL,
     BY_GRPC,
     Answer,
     CacheInfo,
     Demand,
-    Encoder,
     EncoderFor,
     Freshness,
     MadeBy,

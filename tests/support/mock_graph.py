@@ -12,8 +12,8 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Iterable
 
-from dataflow.build.build import arrangement_node
 from dataflow.changes.dispatch import TableNodes
+from dataflow.graph.build import arrangement_node
 from dataflow.held.arrangement import Arrangement, Memory
 from dataflow.messages import Pair
 from planner.tree.plan import Arrangement as ArrangementPlan

@@ -33,6 +33,7 @@ from proxy.mysql.text.statement_kind import READS_ONLY
 from proxy.mysql.wire.packets import count_packets
 from proxy.port.api import ParameterValue
 from proxy.port.session import SessionCache
+from proxy.settings.quantities import Transactions
 
 AGAIN = "the REPEATABLE READ transaction was shown this before"
 UNCHANGED = "in a REPEATABLE READ transaction: unchanged since the state that it was shown"
@@ -62,14 +63,6 @@ BEGINS_LATER = frozenset({READS_ONLY})  # options of START TRANSACTION that are 
 SERIALIZABLE = "SERIALIZABLE"
 COMMITTED = frozenset({"READ-COMMITTED", "READ-UNCOMMITTED"})
 NOTHING = GtidSet.empty()
-
-
-class Transactions(Enum):
-    """`--transactions`. ON: as described above. STRICT: no hit in a REPEATABLE READ transaction. OFF: in none."""
-
-    ON = "on"
-    STRICT = "strict"
-    OFF = "off"
 
 
 class Step(Enum):

@@ -8,8 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
+from proxy.loop.slices import Encoder
 from proxy.mysql.wire.rows import FORMATS
-from proxy.port.api import Encoder, System, WireFormat
+from proxy.port.api import System, WireFormat
 from sqltypes.errors import InvariantViolated
 from sqltypes.expression import Row
 from sqltypes.schema import ResultColumn

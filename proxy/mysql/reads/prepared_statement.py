@@ -9,7 +9,6 @@ import struct
 from collections.abc import Hashable, Iterator, Sequence, Set
 from itertools import chain, compress, repeat
 from operator import le, or_
-from typing import TYPE_CHECKING
 
 from external_upquery.mysql.other_session import Settings
 from planner.session.needs import SESSION_NEEDS
@@ -20,9 +19,6 @@ from proxy.mysql.wire.bound_values import READERS, UNSIGNED, NotDecoded
 from proxy.mysql.wire.packets import Malformed, packet, read_lenenc, read_lenenc_int
 from sqltypes.expression import Value
 from sqltypes.zone import Zone
-
-if TYPE_CHECKING:
-    from proxy.mysql.reads.routes import Target
 
 FIXED = 10  # bytes before the parameters: command, statement id, flags, iteration count
 LONGLONG = (0x08,)  # the types of an execution whose only parameter is a 64-bit integer
@@ -56,7 +52,7 @@ class PreparedStatement:
     marks = b""  # that were read as the session's sql_mode has it, and are written otherwise in `text`
     # What `answer` is of: SessionState.announces, caches' version.
     announced: tuple[Announces | None, int] = (None, -1)
-    target: Target | None = None  # of the text without what the clock says
+    target: object = None  # the `Target` (routes.py) of the text without what the clock says
     hinted = b""  # the session's hint as of which that is, and its clocks
     clocks: Zone | None = None
     headed: object = None  # the cache that `heads` are of, and its plan

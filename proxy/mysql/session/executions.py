@@ -85,7 +85,7 @@ class Executions:
             hint = statement.hinted
         clocks = self._state.clocks
         if (
-            target is None
+            not isinstance(target, Target)
             or target.version != shared.system.caches_version
             or statement.hinted != hint
             or statement.clocks is not clocks

@@ -8,7 +8,7 @@ from difflib import SequenceMatcher
 from functools import lru_cache
 
 from planner.text.scan import scan
-from proxy.auto.passed_reads import TOO_LONG, shape_of
+from proxy.auto.passed_reads import TOO_LONG, ProxiedQueries, shape_of
 from proxy.loop.slices import in_slices
 from proxy.port.api import CacheInfo, System
 from sqltypes.errors import ParseError, UpwellError
@@ -24,11 +24,15 @@ ShownTo = Callable[[CacheInfo], bool]
 
 
 async def why_no_cache(
-    sql: str, database: str, system: System, may_know: Callable[[CacheInfo], Awaitable[bool]], is_shown: ShownTo
+    sql: str,
+    database: str,
+    system: System,
+    proxied: ProxiedQueries,
+    may_know: Callable[[CacheInfo], Awaitable[bool]],
+    is_shown: ShownTo,
 ) -> str:
     """What keeps a read from having a cache; "" where that is not known. `may_know`: which caches the session may be
     told of; `is_shown`: of which it may see the reason, too."""
-    proxied = system.proxied
     entry = proxied.entry(sql, database)
     try:
         judgement = await proxied.judged_by_the_way(entry)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from proxy.auto.passed_reads import ProxiedQueries
 from proxy.mysql.reads.routes import NO_CACHE
 from proxy.mysql.session.pass_through import PassThrough
 from proxy.mysql.session.relay import Relay
@@ -105,6 +106,10 @@ class OwnSql:
         return data[5:9] in self._context.own
 
     # -- as a `SessionView` --------------------------------------------------------------------------------------------
+
+    @property
+    def proxied(self) -> ProxiedQueries:
+        return self._shared.proxied
 
     @property
     def account(self) -> str:

@@ -30,9 +30,10 @@ from struct import Struct
 from typing import Any, NamedTuple
 
 from planner.text.clock import MAY_HAVE
-from proxy.mysql.reads.gate import COMMITTED, MOST_LOOKED_AT, SERIALIZABLE, Transactions
+from proxy.mysql.reads.gate import COMMITTED, MOST_LOOKED_AT, SERIALIZABLE
 from proxy.mysql.reads.last_hit import MOST_FOUND
 from proxy.mysql.reads.prepared_statement import CURSOR, LONGLONG, PreparedStatement
+from proxy.mysql.reads.routes import Target
 from proxy.mysql.reads.shown import ShownKind
 from proxy.mysql.session.own_transactions import LONGEST, Bounds
 from proxy.mysql.session.session_context import SessionContext
@@ -41,6 +42,7 @@ from proxy.mysql.wire.packets import COM_QUERY, COM_STMT_EXECUTE, PLAIN_STATUS
 from proxy.mysql.wire.rows import end_size, joined
 from proxy.port.api import Lookup, ParameterValue
 from proxy.port.session import SessionCache
+from proxy.settings.quantities import Transactions
 from sqltypes.expression import Value
 
 # What stands before the value of an execution's only parameter whose type was sent before, with and without
@@ -233,7 +235,9 @@ class QuickPath:
         if kind is not None and kind.generation == cache.generation:
             return kind
         by_clock = bound is not None and MAY_HAVE.search(text) is not None
-        self._shown_kinds[head, target or cache] = kind = self._context.shown_kind(cache, head, target, by_clock)
+        self._shown_kinds[head, target or cache] = kind = self._context.shown_kind(
+            cache, head, target if isinstance(target, Target) else None, by_clock
+        )
         return kind
 
     def _heat(self, data: bytes, cache: SessionCache, head: bytes) -> None:
@@ -249,7 +253,13 @@ class QuickPath:
         if statement is None:
             return None
         head, target = self.kinds.get(statement), statement.target
-        if head is None or target is None or target.cache is None or statement.long_data or data[9] & CURSOR:
+        if (
+            head is None
+            or not isinstance(target, Target)
+            or target.cache is None
+            or statement.long_data
+            or data[9] & CURSOR
+        ):
             return None
         if statement.reals:
             pass  # whether MySQL compares as DOUBLE is for the long way to say

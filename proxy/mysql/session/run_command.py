@@ -17,7 +17,7 @@ from datetime import UTC, datetime
 from typing import Protocol
 
 from planner.text.scan import preparable
-from proxy.auto.passed_reads import ProxiedQuery
+from proxy.auto.passed_reads import ProxiedQueries, ProxiedQuery
 from proxy.loop.slices import in_slices
 from proxy.mysql.reads.routes import NO_CACHE
 from proxy.mysql.session.nearest_cache import LOCKING, why_no_cache
@@ -62,6 +62,11 @@ class SessionView(Protocol):
     @property
     def speaks(self) -> str:
         """Who answers it behind Upwell: MySQL, or vtgate."""
+        ...
+
+    @property
+    def proxied(self) -> ProxiedQueries:
+        """The reads that MySQL has answered."""
         ...
 
     @property
@@ -122,7 +127,7 @@ async def run(command: Command, system: System, session: SessionView) -> ResultT
         case ShowCaches():
             return await _show_caches(command, system, session)
         case ShowProxiedQueries():
-            return await _show_proxied(command, system, session)
+            return await _show_proxied(command, session)
         case ShowStatus():
             return _show_status(command, system, session)
         case ExplainCreateCache():
@@ -245,7 +250,7 @@ def _cache_row(info: CacheInfo, session: SessionView) -> tuple[Cell, ...]:
     )
 
 
-async def _show_proxied(command: ShowProxiedQueries, system: System, session: SessionView) -> ResultTable:
+async def _show_proxied(command: ShowProxiedQueries, session: SessionView) -> ResultTable:
     text = _wanted(command.like)
 
     def wanted(entry: ProxiedQuery) -> bool:
@@ -262,7 +267,7 @@ async def _show_proxied(command: ShowProxiedQueries, system: System, session: Se
             info.reason,
             datetime.fromtimestamp(info.seen, UTC).strftime("%Y-%m-%d %H:%M:%S"),
         )
-        async for info in in_slices(await system.proxied.listed(wanted, command.limit))
+        async for info in in_slices(await session.proxied.listed(wanted, command.limit))
     ]
     return ResultTable(_PROXIED, rows)
 
@@ -341,6 +346,7 @@ async def _no_cache(last: LastStatement, system: System, session: SessionView) -
             last.sql,
             session.database,
             system,
+            session.proxied,
             MayKnow(session).of,
             lambda info: session.is_admin or _is_own(info, session),
         )

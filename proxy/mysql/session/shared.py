@@ -20,7 +20,6 @@ from planner.text.long_lists import LONG, without_lists
 from planner.text.scan import server_version, unwrap_version_comments
 from proxy.auto.passed_reads import ProxiedQueries
 from proxy.mysql.reads.announced import AnnouncedTexts, Heads
-from proxy.mysql.reads.gate import Transactions
 from proxy.mysql.reads.grants import Grants
 from proxy.mysql.reads.prepared_statement import PreparedStatement
 from proxy.mysql.reads.questions import Questions, may_be_question
@@ -44,6 +43,7 @@ from proxy.mysql.text.write_outline import LONGEST_WRITE, is_write, write_outlin
 from proxy.port.api import Answer, ParameterValue
 from proxy.port.faults import is_fault
 from proxy.port.session import SessionCache, SessionSystem
+from proxy.settings.quantities import Transactions
 from proxy.source.zones import SourceZones
 from sqltypes.errors import CannotForce, ParseError, UpwellError
 from sqltypes.zone import Zone, fixed
@@ -182,7 +182,7 @@ class Shared:
         self.position = system.position
         self.sequence = system.sequence
         self.seconds_since_change = system.seconds_since_change
-        self._proxied = proxied
+        self.proxied = proxied
         self._targets: dict[TargetKey, Target] = {}
         self._targets_by_clock: dict[TargetKey, Target] = {}
         self._targets_of = -1  # the version of the caches that they are of
@@ -330,7 +330,7 @@ class Shared:
         if not cached and len(short) > LONGEST_OTHER and is_large((short.encode(),)):
             return Route(ANYTHING, large=True)
         statement = classify(short, version)
-        noted = self._proxied.texts(sql, database) if statement.kind in READS else None
+        noted = self.proxied.texts(sql, database) if statement.kind in READS else None
         by_clock = noted is not None and MAY_HAVE.search(text) is not None
         asks = statement.kind in QUESTIONS and not statement.tables and may_be_question(text)
         spelled = noted is not None and "`" in short and named_by_quotes(short)

@@ -82,7 +82,6 @@ TRACKED = (
     *ALWAYS, *SOMETIMES, ROW_LIMIT, "autocommit", "transaction_isolation", READ_ONLY, "completion_type",
     "wait_timeout", "max_execution_time", LOG_BIN, TIMESTAMP, *QUESTIONED, *TRACKS,
 )  # fmt: skip
-WATCHED_BY_DEFAULT = "time_zone,autocommit,character_set_client,character_set_results,character_set_connection"
 ASKED = (
     *ALWAYS, *SOMETIMES, ROW_LIMIT, "transaction_isolation", READ_ONLY, "completion_type", "wait_timeout",
     "max_allowed_packet", "max_execution_time", OTHERS, LOG_BIN, AUTOCOMMIT, TIMESTAMP, *TRACKS,

@@ -10,10 +10,10 @@ import struct
 from collections.abc import Callable
 from decimal import Decimal
 
-from proxy.grpc.requests import time_text
 from proxy.mysql.wire.packets import Malformed, read_lenenc
 from sqltypes.expression import Value
 from sqltypes.parameters import Moment
+from sqltypes.temporal import time_literal
 
 UNSIGNED = 0x8000  # of a type
 
@@ -88,7 +88,7 @@ def _time(data: bytes, at: int) -> tuple[Value, int]:
     raw = raw.ljust(8, b"\0")
     days = int.from_bytes(raw[1:5], "little")
     total = (((days * 24 + raw[5]) * 60 + raw[6]) * 60 + raw[7]) * 1_000_000
-    return Moment(time_text(-total if raw[0] else total)), at
+    return Moment(time_literal(-total if raw[0] else total)), at
 
 
 def _bytes(data: bytes, at: int) -> tuple[Value, int]:

@@ -22,8 +22,9 @@ from operator import itemgetter
 from dataflow.readers.derivation import TooLong
 from dataflow.readers.in_steps import Steps, at_once
 from proxy.loop.memo import Memo
+from proxy.loop.slices import Encoder
 from proxy.mysql.wire.packets import LARGEST, STATUS_AUTOCOMMIT, end_payload, lenenc_int, packet
-from proxy.port.api import Encoder, WireFormat
+from proxy.port.api import WireFormat
 from sqltypes.errors import InvariantViolated
 from sqltypes.expression import Row
 from sqltypes.schema import ResultColumn

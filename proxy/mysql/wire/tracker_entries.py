@@ -8,8 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from gtid_tracker.gtid import GtidSet
-from proxy.mysql.state.session_variables import WATCHED_BY_DEFAULT
 from proxy.mysql.wire.packets import Malformed, lenenc, read_lenenc
+
+WATCHED_BY_DEFAULT = "time_zone,autocommit,character_set_client,character_set_results,character_set_connection"
 
 VARIABLE, SCHEMA, STATE, GTIDS, CHARACTERISTICS, TRANSACTION = range(6)  # the kinds of tracker
 SHOW_ALL = {

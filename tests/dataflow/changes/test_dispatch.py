@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataflow.build.build import arrangement_node
 from dataflow.changes.dispatch import TableNodes
+from dataflow.graph.build import arrangement_node
 from dataflow.held.arrangement import Arrangement, LinearArrangement, Memory
 from dataflow.messages import Pair
 from planner.tree.plan import Aggregate, AggregateArrangement, AggregateFunction, RowsArrangement, own

@@ -7,8 +7,8 @@ import asyncio
 import pytest
 
 from proxy.auto.decisions import AT_ONCE
-from proxy.auto.policy import Policy
 from proxy.mysql.state.session_variables import PINNED_VALUES, switched_on
+from proxy.settings.automatic import Policy
 from sqltypes.errors import Overloaded, SourceDown, UnknownCache, UnsupportedQuery, UpwellError
 from tests.support.auto_cache_rig import POLICY, SLOW, Rig, made
 

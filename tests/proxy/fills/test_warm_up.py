@@ -15,8 +15,8 @@ import pytest
 import uvloop
 import zstandard
 
-from proxy.fills.spark_process import APP_DIR
 from proxy.fills.warm_up import READ_AT_ONCE, _run
+from proxy.settings.machine import APP_DIR
 
 
 def test_a_file_is_written_and_read(tmp_path: Path) -> None:

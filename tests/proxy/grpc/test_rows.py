@@ -11,12 +11,13 @@ from hypothesis import strategies as st
 
 from proxy.grpc import rows as grpc_rows
 from proxy.grpc.answers import answer_bytes, wide_answer_bytes
-from proxy.grpc.requests import KeyMemo, key_parameters, parse_batch, parse_execute, parse_stream, time_text
+from proxy.grpc.requests import KeyMemo, key_parameters, parse_batch, parse_execute, parse_stream
 from proxy.grpc.rows import column_messages, columns_id, encoder_for, value_kind
 from proxy.port.api import Answer, Served
 from sqltypes.errors import BadParameters, InvariantViolated, MalformedRequest
 from sqltypes.expression import Row, Value
 from sqltypes.schema import ResultColumn, SqlType
+from sqltypes.temporal import time_literal
 from upwell.v1 import upwell_pb2 as pb
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=300)
@@ -188,9 +189,9 @@ def test_the_memo_starts_over_when_full_and_holds_no_long_keys() -> None:
 
 
 def test_times_print_as_mysql_prints_them() -> None:
-    assert time_text(0) == "00:00:00"
-    assert time_text(-3_020_399_000_000) == "-838:59:59"
-    assert time_text(1) == "00:00:00.000001"
+    assert time_literal(0) == "00:00:00"
+    assert time_literal(-3_020_399_000_000) == "-838:59:59"
+    assert time_literal(1) == "00:00:00.000001"
 
 
 @pytest.mark.parametrize("count", [1, 199, 200, 201, 2500])

@@ -31,13 +31,13 @@ from proxy.mysql.reads.gate import (
     Ask,
     Pass,
     Step,
-    Transactions,
     Verdict,
     gate,
 )
 from proxy.mysql.reads.shown import Shown
 from proxy.mysql.state.session_state import SessionState
 from proxy.mysql.state.session_variables import PINNED_VALUES, TRACKED, switched_on
+from proxy.settings.quantities import Transactions
 from sqltypes.zone import Zone, fixed
 
 GTIDS = GtidSet.parse("00000000-0000-0000-0000-00000000000a:1-3")

@@ -20,12 +20,13 @@ import pytest
 
 import proxy.planning.process as planning
 import sqltypes.generated as generated
-from dataflow.build.graph import Graph
+from dataflow.graph.graph import Graph
 from dataflow.held.arrangement import Memory
 from planner.api import plan_evict, plan_query
 from planner.session.session_needs import session_needs
 from planner.tree.plan import Caution, QueryPlan
-from proxy.planning.process import APP_DIR, PlanningLimits, PlanningProcess, check_views, is_small
+from proxy.planning.process import PlanningLimits, PlanningProcess, check_views, is_small
+from proxy.settings.machine import APP_DIR
 from sqltypes.errors import NeedRelations, ParseError, UnsupportedQuery, UpwellError
 from sqltypes.schema import BIGINT, Column, SchemaSnapshot, Table, View
 from tests.support.goldens import PLANS, cases, sample_queries, snapshot

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from proxy.auto.policy import Policy
+from proxy.settings.automatic import Policy
 from proxy.settings.config import SETTINGS, CacheDefinition, Config, Listen, load_config
 from proxy.settings.machine import machine_memory
 from proxy.settings.quantities import parse_count, parse_listen, parse_seconds, parse_size, parse_whole_seconds

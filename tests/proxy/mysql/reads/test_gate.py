@@ -9,10 +9,11 @@ from typing import Any
 import pytest
 
 from proxy.cache.key_binder import keys_in
-from proxy.mysql.reads.gate import FULL, Transactions, transaction_rule
+from proxy.mysql.reads.gate import FULL, transaction_rule
 from proxy.mysql.reads.shown import SHOWN_BYTES, SHOWN_KEYS, Shown
 from proxy.mysql.state.session_state import SessionState
 from proxy.port.api import ParameterValue
+from proxy.settings.quantities import Transactions
 
 
 class Peeked:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from proxy.mysql.reads.gate import OPEN, Transactions, said_again, transaction_rule
+from proxy.mysql.reads.gate import OPEN, said_again, transaction_rule
 from proxy.mysql.reads.shown import (
     MOST_GIVEN,
     SHOWN_BYTES,
@@ -21,6 +21,7 @@ from proxy.mysql.reads.shown import (
 )
 from proxy.mysql.state.session_state import SessionState
 from proxy.mysql.state.session_variables import PINNED_VALUES, switched_on
+from proxy.settings.quantities import Transactions
 
 EMPTY, FOLLOWS, PINNED, SETTLED = Stage.EMPTY, Stage.FOLLOWS, Stage.PINNED, Stage.SETTLED
 EVENTS = ("hit", "looks", "opens", "differs", "end")

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
+from proxy.auto.passed_reads import ProxiedQueries
 from proxy.mysql.reads.rights import is_admin
 from proxy.mysql.session.run_command import run
 from proxy.mysql.text.own_sql_syntax import Cell, Done, LastStatement, ResultTable, recognise
@@ -40,6 +41,7 @@ class Session:
     asked: list[tuple[str, str]] = field(default_factory=list)
 
     speaks = "vtgate"
+    proxied: ProxiedQueries = field(init=False)
 
     async def may_read(self, sql: str, database: str) -> None:
         self.asked.append((sql, database))
@@ -53,6 +55,7 @@ ADMIN = Session("ops@%", is_admin=True)
 def answer(text: str, system: FakeSystem, session: Session) -> ResultTable | Done:
     command = recognise(text)
     assert command is not None
+    session.proxied = system.proxied
     return asyncio.run(run(command, system, session))
 
 

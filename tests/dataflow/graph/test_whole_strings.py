@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dataflow.build.whole_strings import of_whole_strings
+from dataflow.graph.whole_strings import of_whole_strings
 from sqltypes.errors import UnprovenString
 from sqltypes.schema import BIGINT, SqlType
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from external_upquery.vitess.session_pin import MOST_TRIED, Order, shards_told
+from external_upquery.shard_pin import MOST_TRIED, Order, shards_told
 
 TARGETS = [f"shop:{shard}" for shard in ("-20", "20-40", "40-60", "60-80", "80-")]
 

@@ -1,7 +1,8 @@
 """From a plan to running nodes: the one place where column names become positions.
 
 Rows have three shapes: a base table's row (as wide as the table), an upquery's row (key columns, then the payload laid
-out by `planner.fill.upquery_sql.fill_columns`), and the joined row of a reader (each input's columns, one after the other).
+out by `planner.fill.upquery_sql.fill_columns`), and the joined row of a reader (each input's columns, one after the
+other).
 """
 
 from __future__ import annotations
@@ -12,9 +13,11 @@ from operator import itemgetter
 from sys import getsizeof
 from typing import Any
 
-from dataflow.held.arrangement import NOWHERE, Arrangement, LinearArrangement, Memory
-from dataflow.readers.derivation import Grouping, Level, Params, ReaderProgram
 from dataflow.entries import WIDE, WIDE_LETTER
+from dataflow.graph.spellings import with_one_spelling
+from dataflow.graph.whole_dates import dated_places, with_whole_dates
+from dataflow.graph.whole_strings import of_whole_strings
+from dataflow.held.arrangement import NOWHERE, Arrangement, LinearArrangement, Memory
 from dataflow.operators.aggregate import (
     EXACT,
     Accumulator,
@@ -27,13 +30,12 @@ from dataflow.operators.aggregate import (
 from dataflow.operators.answer import AnswerNode, AnswerWatch, Compared, Parts
 from dataflow.operators.rows import RowsNode
 from dataflow.operators.topk import TopKNode
+from dataflow.readers.derivation import Grouping, Level, Params, ReaderProgram
 from dataflow.readers.ranges import range_of
 from dataflow.readers.reader import ReaderNode
-from dataflow.build.spellings import with_one_spelling
-from dataflow.build.whole_dates import dated_places, with_whole_dates
-from dataflow.build.whole_strings import of_whole_strings
 from planner.evict.crossings import steady
 from planner.fill.prepared_text import fill_text
+from planner.fill.upquery_sql import fill_columns, topk_fetch
 from planner.tree.plan import (
     Aggregate,
     AggregateArrangement,
@@ -50,7 +52,6 @@ from planner.tree.plan import (
     root_columns,
 )
 from planner.tree.plan import Arrangement as ArrangementPlan
-from planner.fill.upquery_sql import fill_columns, topk_fetch
 from sqltypes.collation import sort_key
 from sqltypes.compile import Codegen, compile_key, compile_predicate, compile_row, compile_sort_key
 from sqltypes.expression import Call, ColumnRef, Expr, Key, Literal, ParamRef, Row

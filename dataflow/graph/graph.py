@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
-from dataflow.held.arrangement import Arrangement, Memory
-from dataflow.build.build import arrangement_node, reader_node
 from dataflow.changes.dispatch import TableNodes
+from dataflow.graph.build import arrangement_node, reader_node
+from dataflow.graph.wanted import wanted_columns
+from dataflow.held.arrangement import Arrangement, Memory
 from dataflow.readers.reader import ReaderNode
-from dataflow.build.wanted import wanted_columns
 from planner.tree.plan import Arrangement as ArrangementPlan
 from planner.tree.plan import QueryPlan
 from sqltypes.schema import Table

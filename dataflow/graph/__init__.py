@@ -1,0 +1,1 @@
+"""From a plan to the graph: arrangements and readers, shared where plans are alike."""
