@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.compare.base import NoBase, resolved
-from benchmarks.compare.paths import PATHS
+from benchmarks.compare.paths import wanted
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -23,16 +23,17 @@ def compare(base: str, *options: str) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.timeout(600)
-def test_every_path_is_measured_on_both_sides_and_is_what_it_is_called() -> None:
+@pytest.mark.parametrize("only", ["", "changes-all"])
+def test_every_path_is_measured_on_both_sides_and_is_what_it_is_called(only: str) -> None:
     """Reads that are no hits, misses or passed on as they are called end it with a status of its own."""
     try:
         commit = resolved("HEAD", ROOT)
     except NoBase as error:
         pytest.skip(str(error))
-    done = compare("HEAD", "--pairs=2", "--starts=1")
+    done = compare("HEAD", "--pairs=2", "--starts=1", f"--only={only}")
     assert done.returncode in (0, 1), done.stdout + done.stderr  # 1: two pairs say nothing of a ratio
     rows = [re.split(r"\s*│\s*", line.strip("│ \n")) for line in done.stdout.splitlines() if line.startswith("│")]
-    assert [row[0] for row in rows] == [path.name for path in PATHS]
+    assert [row[0] for row in rows] == [path.name for path in wanted(only)]
     assert all(float(row[1].replace(",", "")) > 0 and float(row[2].replace(",", "")) > 0 for row in rows)
     assert {row[-1] for row in rows} == {"2"}
     assert commit[:7] in done.stdout and "spread: " in done.stdout

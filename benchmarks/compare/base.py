@@ -22,11 +22,12 @@ class NoBase(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Tree:
-    """Sources and the Python that runs them. `name`: for the report."""
+    """Sources and the Python that runs them. `name`: for the report. `commit`: its whole name, "" for none."""
 
     name: str
     root: Path
     python: str
+    commit: str = ""
 
 
 WORKING = Tree("the working tree", ROOT, sys.executable)
@@ -43,11 +44,11 @@ def base_tree(wanted: str, report: Callable[[str], None], root: Path = ROOT) -> 
     folder = kept("compared", commit.encode(), lambda made: unpack(commit, made, root))
     lock = (folder / LOCK).read_bytes()
     if lock == (root / LOCK).read_bytes():
-        return Tree(name, folder, sys.executable)
+        return Tree(name, folder, sys.executable, commit)
     report(f"{name} asks for other packages: they are installed into an environment of its own (once)")
     key = lock + sys.version.encode()
     environment = kept("compared-packages", key, lambda made: install(folder / LOCK, made))
-    return Tree(name, folder, str(environment / "bin/python"))
+    return Tree(name, folder, str(environment / "bin/python"), commit)
 
 
 def resolved(wanted: str, root: Path) -> str:

@@ -16,15 +16,16 @@ from contextlib import ExitStack, contextmanager
 
 from benchmarks import changes
 from benchmarks.bench import SCRATCH
+from benchmarks.changes import Case
 from benchmarks.compare.figures import Pair
 from benchmarks.compare.load import NotWhatItIsCalled
 from benchmarks.compare.side import Side
 from examples.lobsters.cached import wait_until_current
+from examples.lobsters.cpu import process_seconds
 from examples.lobsters.load import Connection
 from gtid_tracker.gtid import GtidSet
+from upwell.client import Client
 
-CACHES = 10
-HELD = 300  # of the 1,000 keys of each cache
 REST = 0.02  # seconds without work, after which its position is asked for
 PATIENCE = 120.0  # seconds
 WORK = 0.001  # seconds of processor time in a REST: at most what a proxy uses that has nothing to do
@@ -48,21 +49,22 @@ def schema() -> list[str]:
 
 
 class Changes:
-    """Both sides with caches, of whose keys some are held. `rows`: of a transaction; `operations`: changed rows of a
-    round."""
+    """Both sides with the case's caches, and no others on that table. `operations`: changed rows of a round."""
 
     note = ""
 
-    def __init__(self, base: Side, tree: Side, connection: Connection, rows: int, operations: int) -> None:
+    def __init__(self, base: Side, tree: Side, connection: Connection, case: Case, operations: int) -> None:
         self._sides = base, tree
         self._connection = connection
-        self._rows = rows
+        self._rows = case.rows_per_transaction
+        self._names = [f"c{number}" for number in range(1, case.caches + 1)]
+        self._held = int(changes.GROUPS * case.held)
         self._operations = operations
         for side in self._sides:
-            for number in range(1, CACHES + 1):
-                side.client.create_cache(changes.cache_sql(number), name=f"c{number}", database=SCRATCH)
-                for first in range(0, HELD, 100):
-                    side.client.cache(f"c{number}").get_many(range(first, first + 100))
+            for number, name in enumerate(self._names, 1):
+                side.client.create_cache(changes.cache_sql(number), name=name, database=SCRATCH)
+                for first in range(0, self._held, 100):
+                    side.client.cache(name).get_many(range(first, first + 100))
             wait_until_current(side.client, connection)
 
     def pairs(self, count: int) -> list[Pair]:
@@ -70,16 +72,17 @@ class Changes:
         not held any more, or has other rows than MySQL."""
         found = [self._pair(number) for number in range(count)]
         for side in self._sides:
-            for number in range(1, CACHES + 1):
-                self._check(side, number)
+            for number, name in enumerate(self._names, 1):
+                self._check(side, number, name)
         return found
 
-    def _check(self, side: Side, number: int) -> None:
+    def _check(self, side: Side, number: int, name: str) -> None:
         with self._connection.cursor() as cursor:
-            for key in (0, 7, HELD - 1):
+            for key in (0, 7, max(self._held, 1) - 1):
                 cursor.execute(changes.cache_sql(number).replace("?", "%s"), (key,))
-                answer = side.client.cache(f"c{number}").get(key)
-                if answer.served != "hit" or sorted(map(tuple, answer)) != sorted(cursor.fetchall()):
+                answer = side.client.cache(name).get(key)
+                lost = self._held and answer.served != "hit"
+                if lost or sorted(map(tuple, answer)) != sorted(cursor.fetchall()):
                     raise NotWhatItIsCalled(f"{side.tree.name}: {changes.cache_sql(number)} of {key}: {answer.served}")
 
     def _pair(self, number: int) -> Pair:
@@ -92,7 +95,9 @@ class Changes:
             for side in self._sides[:: 1 if number % 2 else -1]:
                 before = side.seconds()
                 goes_on[side]()
-                found[side] = (at_rest(side, executed) - before) / self._operations
+                found[side] = (
+                    at_rest(side.tree.name, side.proxy.pid, side.client, executed) - before
+                ) / self._operations
         return Pair(found[base], found[tree])
 
     def _write(self) -> None:
@@ -115,7 +120,10 @@ class Changes:
                 cursor.execute(f"DELETE FROM written WHERE id BETWEEN {1000000 + first} AND {1000000 + last}")
 
     def close(self) -> None:
-        """Nothing: its caches end with the proxies."""
+        """Takes its caches away: the next case has others."""
+        for side in self._sides:
+            for name in self._names:
+                side.client.drop_cache(name)
 
 
 @contextmanager
@@ -132,13 +140,13 @@ def stopped(pid: int) -> Iterator[Callable[[], None]]:
         goes_on()
 
 
-def at_rest(side: Side, executed: GtidSet) -> float:
-    """Its processor time when it had nothing more to do. It is asked whether it has all of `executed` only then: what
-    it answers must not be in the figure."""
+def at_rest(name: str, pid: int, client: Client, executed: GtidSet) -> float:
+    """The proxy's processor time when it had nothing more to do. It is asked whether it has all of `executed` only
+    then: what it answers must not be in the figure. Raises NotWhatItIsCalled, which tells the `name`."""
     pause, deadline = threading.Event(), time.monotonic() + PATIENCE
     while time.monotonic() < deadline:
-        used = side.seconds()
+        used = process_seconds(pid)
         pause.wait(REST)
-        if side.seconds() - used < WORK and executed.issubset(GtidSet.parse(side.client.status().position)):
+        if process_seconds(pid) - used < WORK and executed.issubset(GtidSet.parse(client.status().position)):
             return used
-    raise NotWhatItIsCalled(f"{side.tree.name}: the changes did not arrive within {PATIENCE:.0f} s")
+    raise NotWhatItIsCalled(f"{name}: the changes did not arrive within {PATIENCE:.0f} s")

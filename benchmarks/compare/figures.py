@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from math import comb
 from statistics import median
 
-from benchmarks.result import Sheet
+from benchmarks.result import Figure, Sheet
 
 LIMIT = 1.03  # a path may take so many times as long as at the base
 CONFIDENCE = 0.95
@@ -80,6 +80,11 @@ def sheet(compared: Sequence[Compared], base: str) -> Sheet:
             )
         )
     return table
+
+
+def rates(compared: Sequence[Compared], commit: str) -> list[Figure]:
+    """By processor time, how many operations a second the tree does to one of the commit."""
+    return [Figure(f"{one.name}: operations a second to {commit[:7]}'s", 1 / one.ratio, "x") for one in compared]
 
 
 def verdict(compared: Sequence[Compared]) -> list[str]:

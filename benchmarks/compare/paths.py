@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from benchmarks.bench import SCRATCH
+from benchmarks.changes import CASES, Case
 from benchmarks.compare import changes
 from benchmarks.compare.asked import Asked, Reads
 from benchmarks.compare.load import Beside, Load, Running
@@ -60,10 +61,12 @@ def create_caches(side: Side) -> None:
 
 @dataclass(frozen=True)
 class Path:
-    """`name`: words with hyphens, the first of which is its group. `begin`: warms both sides."""
+    """`name`: words with hyphens, the first of which is its group. `begin`: warms both sides. `usual`: no others are
+    taken unless their own name or "group-all" asks for them."""
 
     name: str
     begin: Callable[[Side, Side, Connection], Running]
+    usual: bool = True
 
 
 def reads(name: str, what: Reads) -> Path:
@@ -74,8 +77,15 @@ def loads(name: str, begin: Callable[[Side], Load]) -> Path:
     return Path(name, lambda base, tree, connection: Beside(base, tree, begin))
 
 
-def changed(name: str, rows: int, operations: int) -> Path:
-    return Path(name, lambda base, tree, connection: changes.Changes(base, tree, connection, rows, operations))
+def changed(case: Case) -> Path:
+    """Its name has the number of caches, the percentage of the keys that are held, and the rows of a transaction."""
+    name = f"changes-{case.caches}-{case.held * 100:.0f}-{case.rows_per_transaction}"
+    operations = 240 if case.rows_per_transaction == 1 else 4_000
+    return Path(
+        name,
+        lambda base, tree, connection: changes.Changes(base, tree, connection, case, operations),
+        usual=(case.caches, case.held) == (10, 0.3),
+    )
 
 
 HELD = [(key,) for key in range(FIRST, FIRST + HOT)]
@@ -101,8 +111,7 @@ PATHS: Sequence[Path] = (
     reads("misses-one", Reads(POINT.format("cold"), "miss", ONCE, 50, prepared=True, sessions=1)),
     reads("misses-eight", Reads(POINT.format("cold"), "miss", EIGHT_AT_ONCE, 80)),
     reads("misses-slow", Reads(SLOW, "miss", SLOW_ONCE, 5, prepared=True, sessions=1)),
-    changed("changes-one-row", 1, 240),
-    changed("changes-1000-rows", 1_000, 4_000),
+    *map(changed, CASES),
     loads("logins", lambda side: Logins(side, POINT.format("points").replace("?", str(FIRST)), 16)),
     reads("lists-prepared", Reads(IN_LIST, "hit", LISTED, 240, prepared=True)),
     reads("lists-text", Reads(IN_LIST, "hit", LISTED, 240)),
@@ -111,7 +120,8 @@ PATHS: Sequence[Path] = (
 
 
 def wanted(only: str) -> list[Path]:
-    """Those that `only` names, separated by commas: whole names or groups; all where it is empty. Raises ValueError."""
+    """Those that `only` names, separated by commas: whole names or groups, and "group-all" for a group with what is not
+    usual in it; all usual ones where it is empty. Raises ValueError."""
     words = [word.strip() for word in only.split(",") if word.strip()]
     for word in words:
         if not any(named(path, word) for path in PATHS):
@@ -119,8 +129,10 @@ def wanted(only: str) -> list[Path]:
             raise ValueError(
                 f"no path is called {word!r}: there are {groups}, and of these {', '.join(p.name for p in PATHS)}"
             )
-    return [path for path in PATHS if not words or any(named(path, word) for word in words)]
+    return [path for path in PATHS if (any(named(path, word) for word in words) if words else path.usual)]
 
 
 def named(path: Path, word: str) -> bool:
-    return path.name == word or path.name.startswith(word + "-")
+    if word in (path.name, path.name.split("-")[0] + "-all"):
+        return True
+    return path.usual and path.name.startswith(word + "-")

@@ -11,7 +11,7 @@ import pytest
 from benchmarks.compare import __main__ as program
 from benchmarks.compare.asked import take
 from benchmarks.compare.base import NoBase, base_tree
-from benchmarks.compare.figures import LIMIT, Compared, Pair, outside, sheet, verdict
+from benchmarks.compare.figures import LIMIT, Compared, Pair, outside, rates, sheet, verdict
 from benchmarks.compare.load import NotWhatItIsCalled, all_hits, all_misses, all_passed
 from benchmarks.compare.paths import PATHS, wanted
 from benchmarks.compare.priority import before_others
@@ -40,6 +40,11 @@ def test_a_row_says_what_both_took_and_how_sure_the_ratio_is() -> None:
     (row,) = sheet([compared(1.1, 1.0, 1.3)], "abc").rows
     assert row == ("hits", pytest.approx(20.0), pytest.approx(22.0), "1.100", "1.000 .. 1.300", "1.000", "1.300", 3)
     assert "abc" in sheet([], "abc").title
+
+
+def test_operations_a_second_are_told_by_the_first_seven_digits_of_the_commit() -> None:
+    (figure,) = rates([compared(2.0, 2.0, 4.0, name="changes-1-30-1")], "520124d" + "0" * 33)
+    assert (figure.name, figure.value) == ("changes-1-30-1: operations a second to 520124d's", 0.5)
 
 
 def test_what_is_above_the_limit_is_named_and_what_may_be_noise_is_told_apart() -> None:
@@ -111,9 +116,12 @@ def test_scheduling_is_as_before_behind_a_measurement() -> None:
 
 
 def test_paths_are_named_whole_or_by_their_group() -> None:
-    assert wanted("") == list(PATHS)
+    assert wanted("") == [path for path in PATHS if path.usual]
     names = [path.name for path in wanted("passes, hits-text")]
     assert names == ["hits-text", "passes-prepared", "passes-text"]
+    assert [path.name for path in wanted("changes")] == ["changes-10-30-1000", "changes-10-30-1"]
+    assert [path.name for path in wanted("changes-20-30-1,logins")] == ["changes-20-30-1", "logins"]
+    assert len(wanted("changes-all")) == 10
     with pytest.raises(ValueError, match="'hit': there are hits, passes, misses, changes, logins, lists, grpc"):
         wanted("hits,hit")
 
