@@ -28,7 +28,6 @@ from upwell.errors import UpwellError
 COLUMNS = 20  # key columns of the table: one for each cache
 GROUPS = 1_000  # different values in each
 ROWS = 20_000
-TARGET = 20_000
 MANY, FEW = 40_000, 12_000  # row changes of a run: in large transactions, in single-row ones
 
 
@@ -95,8 +94,8 @@ def run(bench: Bench) -> Result:
         bench.report(f"{case}: {rate:,.0f} changes a second")
         if case.caches == 10 and case.held == 0.3:
             kind = "single-row" if case.rows_per_transaction == 1 else "multi-row"
-            name = f"changes a second, {kind} transactions, 10 caches, {10 * share:.1f} of them touched on average"
-            result.figures.append(Figure(name, rate, "rows/s", at_least=TARGET))
+            name = f"changes a second, {kind} transactions, 10 caches, {10 * case.held:g} of them touched"
+            result.figures.append(Figure(name, rate, "rows/s"))
     result.sheets.append(sheet)
     return result
 

@@ -55,8 +55,8 @@ def run(bench: Bench) -> Result:
                     other.join(30)
                 sheet.rows.append((name, *found))
                 worst = max(worst[0], found[2]), max(worst[1], found[3])
-    result.figures.append(Figure("p99 of another client's hits", worst[0], "ms", at_most=5.0))
-    result.figures.append(Figure("the longest of another client's hits", worst[1], "ms", at_most=10.0))
+    result.figures.append(Figure("p99 of another client's hits", worst[0], "ms"))
+    result.figures.append(Figure("the longest of another client's hits", worst[1], "ms"))
     return result
 
 

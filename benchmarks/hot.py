@@ -32,7 +32,6 @@ LOADS = (  # what it is, the share of the transactions that write the hottest ke
     ("all write it, commits in groups", 1.0, 2_000),
 )
 REIGN = 0.25  # seconds that a key is the hottest
-TARGET = 95.0  # percent
 
 
 def run(bench: Bench) -> Result:
@@ -52,7 +51,7 @@ def run(bench: Bench) -> Result:
                 sheet.rows.append((load, exact, *row))
                 if exact == "auto":
                     name = f"% of the hottest key's reads from memory, {load}, another one every {REIGN:g} s"
-                    result.figures.append(Figure(name, row[2], "%", at_least=TARGET))
+                    result.figures.append(Figure(name, row[2], "%"))
     result.sheets.append(sheet)
     return result
 

@@ -15,7 +15,7 @@ from benchmarks.result import Figure, Result, Sheet
 from benchmarks.sysbench import Load
 from upwell.client import Client
 
-TARGETS = {"prepared": 1.3, "text": 0.8}
+PROTOCOLS = "prepared", "text"
 
 
 def run(bench: Bench) -> Result:
@@ -24,7 +24,7 @@ def run(bench: Bench) -> Result:
     sheet = Sheet(f"primary-key lookups, {load.connections} connections of sysbench, {ROWS:,} keys", COLUMNS)
     result = Result("mysql_hits", sheets=[sheet])
     with Bare("answer", server.host, server.port) as bare:
-        for protocol, target in TARGETS.items():
+        for protocol in PROTOCOLS:
             asked = replace(load, prepared=protocol == "prepared")
             with bench.proxy() as (proxy, client):
                 cache_points(bench, proxy, client, prepared=asked.prepared)
@@ -33,13 +33,11 @@ def run(bench: Bench) -> Result:
                     Way("Upwell", "127.0.0.1", proxy.mysql_port, proxy.pid),
                     Way("bare responder", "127.0.0.1", bare.port, bare.pid),
                 )
-                measure(result, bench, client, ways, asked, protocol, target)
+                measure(result, bench, client, ways, asked, protocol)
     return result
 
 
-def measure(
-    result: Result, bench: Bench, client: Client, ways: tuple[Way, ...], load: Load, protocol: str, target: float
-) -> None:
+def measure(result: Result, bench: Bench, client: Client, ways: tuple[Way, ...], load: Load, protocol: str) -> None:
     before = client.status()
     rounds = Rounds(ways, load, bench.seconds)
     after = client.status()
@@ -51,7 +49,7 @@ def measure(
     result.sheets[0].rows += rounds.rows(protocol)
     ratio, ceiling = rounds.ratio("Upwell", "MySQL"), rounds.ratio("bare responder", "MySQL")
     result.figures += [
-        Figure(f"{protocol}: hits a second to MySQL's lookups", ratio, "x", at_least=target),
+        Figure(f"{protocol}: hits a second to MySQL's lookups", ratio, "x"),
         Figure(f"{protocol}: the bare responder's to MySQL's", ceiling, "x"),
         Figure(f"{protocol}: hits a second to the bare responder's", rounds.ratio("Upwell", "bare responder"), "x"),
     ]

@@ -83,7 +83,7 @@ def do_nothing(result: Result, bench: Bench, proxy: ProxyProcess, load: Load, id
     if alive != idle:
         raise AssertionError(f"{idle - alive} idle sessions were ended")
     result.figures += [
-        Figure(f"memory of the proxy for {IDLE:,} idle connections", grown / idle * IDLE / 1e6, "MB", at_most=1000),
+        Figure(f"memory of the proxy for {IDLE:,} idle connections", grown / idle * IDLE / 1e6, "MB"),
         Figure("memory for one", grown / idle / 1e3, "kB"),
         Figure("connections opened a second", idle / opened["seconds"], "/s"),
         Figure("CPU of the proxy for a login", login, "us"),
@@ -101,9 +101,7 @@ def too_many(result: Result, bench: Bench, proxy: ProxyProcess) -> None:
         direct, through = first_packet(server.port), first_packet(proxy.mysql_port)
         cursor.execute(f"SET GLOBAL max_connections = {allowed}")
     same = float(direct == through and b"Too many connections" in direct)
-    result.figures.append(
-        Figure("MySQL's refusal of one connection too many, handed on as it is", same, "", at_least=1)
-    )
+    result.figures.append(Figure("MySQL's refusal of one connection too many, handed on as it is", same))
 
 
 def first_packet(port: int) -> bytes:
@@ -128,7 +126,7 @@ def at_once(result: Result, bench: Bench, proxy: ProxyProcess) -> None:
         sheet.rows.append((name, sum(each), min(each), median(each), max(each), median(slowest), max(slowest)))
         if name == "Upwell":
             fair = min(each) / median(each)
-            result.figures.append(Figure(f"of {ACTIVE} connections the slowest to the median", fair, "x", at_least=0.5))
+            result.figures.append(Figure(f"of {ACTIVE} connections the slowest to the median", fair, "x"))
 
 
 def come_and_go(result: Result, bench: Bench, proxy: ProxyProcess, load: Load) -> None:

@@ -20,7 +20,6 @@ from proxy.mysql.wire.packets import CLIENT_DEPRECATE_EOF, COM_QUIT, packet
 DIRECT, BARE, UPWELL = "direct", "forwarder", "Upwell"
 USER, PASSWORD = "login_bench", "a password"
 LOGINS = 400  # of each way, and as many before that are not counted but a tenth
-WANTED = 1.3  # milliseconds
 
 
 def run(bench: Bench) -> Result:
@@ -57,9 +56,11 @@ def run(bench: Bench) -> Result:
             sheet.rows.append((way.name, median(found), found[len(found) // 10], first, spent))
         of = {name: median(took for took, _ in found) for name, found in times.items()}
         firsts = {name: median(took for _, took in found) for name, found in times.items()}
-        result.figures.append(Figure("a login through Upwell", of[UPWELL], "ms", at_most=WANTED))
+        result.figures.append(Figure("a login through Upwell", of[UPWELL], "ms"))
         result.figures.append(Figure("a login through Upwell, in times of MySQL's own", of[UPWELL] / of[DIRECT], "x"))
-        result.figures.append(Figure("a login and SELECT 1, in times of MySQL's", firsts[UPWELL] / firsts[DIRECT], "x"))
+        result.figures.append(
+            Figure("a login and its first statement, in times of MySQL's", firsts[UPWELL] / firsts[DIRECT], "x")
+        )
     server.execute(f"DROP USER {USER}")
     return result
 

@@ -52,31 +52,39 @@ class Way:
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """`cpu`: microseconds of the way's process for each statement."""
+    """Microseconds for each statement: `cpu` of the way's process, `behind` of the server's; None where unknown."""
 
     outcome: Outcome
     cpu: float | None
+    behind: float | None = None
 
 
-def measure(way: Way, load: Load, seconds: float) -> Measured:
-    used = process_seconds(way.pid) if way.pid is not None else 0.0
+def measure(way: Way, load: Load, seconds: float, server: int | None = None) -> Measured:
+    """`server`: the process of MySQL, where it is known."""
+    pids = way.pid, server
+    before = [process_seconds(pid) if pid is not None else 0.0 for pid in pids]
     outcome = sysbench.run(load, way.host, way.port, seconds)
-    if way.pid is None:
-        return Measured(outcome, None)
-    return Measured(outcome, (process_seconds(way.pid) - used) / outcome.statements * 1e6)
+    cpu, behind = (
+        (process_seconds(pid) - used) / outcome.statements * 1e6 if pid is not None else None
+        for pid, used in zip(pids, before, strict=True)
+    )
+    return Measured(outcome, cpu, behind)
 
 
 class Rounds:
-    """The same load on each way in turns, so that the machine's mood meets all alike."""
+    """The same load on each way in turns, so that the machine's mood meets all alike. `server`: MySQL's process,
+    whose CPU is counted beside each way's."""
 
-    def __init__(self, ways: Sequence[Way], load: Load, seconds: float, rounds: int = ROUNDS) -> None:
+    def __init__(
+        self, ways: Sequence[Way], load: Load, seconds: float, rounds: int = ROUNDS, server: int | None = None
+    ) -> None:
         self.ways = ways
         for way in ways:  # what each key costs once: pages read, answers encoded for this protocol
             sysbench.run(load, way.host, way.port, WARM)
         self.measured: dict[str, list[Measured]] = {way.name: [] for way in ways}
         for _ in range(rounds):
             for way in ways:
-                self.measured[way.name].append(measure(way, load, seconds))
+                self.measured[way.name].append(measure(way, load, seconds, server))
 
     def per_second(self, name: str) -> float:
         return median(one.outcome.per_second for one in self.measured[name])
@@ -87,8 +95,23 @@ class Rounds:
 
     def ratio(self, name: str, to: str) -> float:
         """The median of the rounds' ratios of statements a second."""
-        pairs = zip(self.measured[name], self.measured[to], strict=True)
-        return median(one.outcome.per_second / other.outcome.per_second for one, other in pairs)
+        return median(one.outcome.per_second / other.outcome.per_second for one, other in self._pairs(name, to))
+
+    def cpu_ratio(self, name: str, to: str) -> float | None:
+        """The median of the rounds' ratios of the ways' CPU for a statement. None where one is unknown."""
+        return self._median([(one.cpu, other.cpu) for one, other in self._pairs(name, to)])
+
+    def behind_ratio(self, name: str, to: str) -> float | None:
+        """Likewise, of MySQL's CPU for a statement."""
+        return self._median([(one.behind, other.behind) for one, other in self._pairs(name, to)])
+
+    def _pairs(self, name: str, to: str) -> list[tuple[Measured, Measured]]:
+        return list(zip(self.measured[name], self.measured[to], strict=True))
+
+    @staticmethod
+    def _median(pairs: Sequence[tuple[float | None, float | None]]) -> float | None:
+        known = [one / other for one, other in pairs if one is not None and other]
+        return median(known) if known else None
 
     def microseconds(self, name: str) -> float:
         """Between two statements of a connection, as its client sees it. For loads of one connection."""

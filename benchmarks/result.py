@@ -1,11 +1,14 @@
-"""What a benchmark gives back: figures with their targets, and tables. Printed, and written as JSON."""
+"""What a benchmark gives back: figures and tables. Printed, and written as JSON.
+
+What a figure may be stands in `budgets.toml`.
+"""
 
 from __future__ import annotations
 
 import json
 import os
 import platform
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
@@ -19,25 +22,11 @@ Cell = str | int | float | None
 
 @dataclass(slots=True)
 class Figure:
-    """One number. `at_most` or `at_least`: what it shall be, where the project has promised something."""
+    """One number. `name`: by which `budgets.toml` finds it, the same in each run."""
 
     name: str
     value: float
     unit: str = ""
-    at_most: float | None = None
-    at_least: float | None = None
-
-    @property
-    def met(self) -> bool | None:
-        if self.at_most is not None:
-            return self.value <= self.at_most
-        return self.value >= self.at_least if self.at_least is not None else None
-
-    @property
-    def target(self) -> str:
-        if self.at_most is not None:
-            return f"at most {self.at_most:g}"
-        return f"at least {self.at_least:g}" if self.at_least is not None else ""
 
 
 @dataclass(slots=True)
@@ -67,7 +56,8 @@ def text(value: Cell) -> str:
     return f"{value:,}" if isinstance(value, int) else value
 
 
-def show(console: Console, result: Result) -> None:
+def show(console: Console, result: Result, verdict: Callable[[Figure], str] = lambda figure: "") -> None:
+    """`verdict`: what is printed behind a figure."""
     for sheet in result.sheets:
         table = Table(title=sheet.title)
         for title in sheet.columns:
@@ -78,13 +68,12 @@ def show(console: Console, result: Result) -> None:
     for note in result.notes:
         console.print(note, markup=False, soft_wrap=True)
     for figure in result.figures:
-        verdict = {True: "met", False: "NOT MET", None: ""}[figure.met]
-        line = f"{result.name}: {figure.name}: {text(figure.value)} {figure.unit}  {figure.target}  {verdict}"
+        line = f"{result.name}: {figure.name}: {text(figure.value)} {figure.unit}  {verdict(figure)}"
         console.print(line.rstrip(), markup=False, soft_wrap=True)
 
 
-def write(result: Result, mysql_version: str) -> Path:
-    """One file a benchmark; the newest run replaces the one before."""
+def write(result: Result, mysql_version: str, met: dict[str, bool]) -> Path:
+    """One file a benchmark; the newest run replaces the one before. `met`: by figure, whether its budget is kept."""
     RESULTS.mkdir(exist_ok=True)
     path = RESULTS / f"{result.name}.json"
     machine = {
@@ -93,6 +82,5 @@ def write(result: Result, mysql_version: str) -> Path:
         "python": platform.python_version(),
         "mysql": mysql_version,
     }
-    met = {figure.name: figure.met for figure in result.figures if figure.met is not None}
     path.write_text(json.dumps({"machine": machine, "met": met, **asdict(result)}, indent=1) + "\n")
     return path

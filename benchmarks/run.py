@@ -1,8 +1,9 @@
 """`make bench`: every benchmark of this folder, or those that --only names, on one machine in one run.
 
-Each prints its tables and figures, with MET or NOT MET where the project has promised something, and writes
-benchmarks/results/NAME.json. Exit status: 0 all ran, 1 one of them failed. A figure that is not met is not a failure:
-a benchmark is not a test.
+Each prints its tables and figures, with met or NOT MET where `budgets.toml` has a budget, and writes
+benchmarks/results/NAME.json. At the end stands which budgets are broken, which figures are not yet where the project
+wants them, and which budgets this run did not measure. Exit status: 0 all ran, 1 one of them failed, 2 all ran and a
+budget is broken, 3 there is no MySQL.
 """
 
 from __future__ import annotations
@@ -21,7 +22,9 @@ from rich.console import Console
 
 from benchmarks import (
     auto_cache,
+    budgets,
     changes,
+    decoding,
     freshness,
     hits,
     hostile_texts,
@@ -46,6 +49,7 @@ from benchmarks import (
     vote,
 )
 from benchmarks.bench import Bench
+from benchmarks.budgets import Budgets
 from benchmarks.result import Result, show, write
 from examples.lobsters.data import shape_of
 from integration.private_mysql import NoMySQL, find_mysql
@@ -58,6 +62,7 @@ BENCHMARKS: dict[str, Callable[[Bench], Result]] = {
     "planning": planning.run,
     "vote": vote.run,
     "changes": changes.run,
+    "decoding": decoding.run,
     "freshness": freshness.run,
     "hot": hot.run,
     "start": start.run,
@@ -96,33 +101,45 @@ def main(arguments: list[str] | None = None) -> int:
 
     # The server and the proxies are stopped on the way out, which a signal would cut short.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
-    failed = False
+    known = budgets.read()
+    results: list[Result] = []
+    chosen = list(dict.fromkeys(options.only or BENCHMARKS))
     try:
         with tempfile.TemporaryDirectory(prefix="upwell-bench-") as folder, find_mysql(report=report) as server:
             bench = Bench(server, Path(folder), shape, options.seconds, options.pages, report)
-            for name in options.only or BENCHMARKS:
-                failed |= not run_one(console, bench, name)
+            for name in chosen:
+                result = run_one(console, bench, name, known)
+                if result is not None:
+                    results.append(result)
     except NoMySQL as error:
         print(error, file=sys.stderr)
         return 3
-    return int(failed)
+    console.rule("budgets")
+    judged = budgets.judge(known, results)
+    for line in judged.lines({result.name for result in results}):
+        report(line)
+    if len(results) < len(chosen):
+        return 1
+    return 2 if judged.broken else 0
 
 
-def run_one(console: Console, bench: Bench, name: str) -> bool:
-    """Runs it, shows and writes what it found; whether it ran to its end. One that fails does not stop the others."""
+def run_one(console: Console, bench: Bench, name: str, known: Budgets) -> Result | None:
+    """Runs it, shows and writes what it found; None where it failed, which does not stop the others."""
     console.rule(name)
     started = time.monotonic()
     try:
         result = BENCHMARKS[name](bench)
     except Exception:  # noqa: BLE001 - the top level of one benchmark: reported, and the others still run
         console.print(traceback.format_exc(), markup=False)
-        return False
-    show(console, result)
-    path = write(result, bench.server.version())
+        return None
+    of = {figure.name: known.of(result.name, figure.name) for figure in result.figures}
+    show(console, result, lambda figure: budgets.verdict(of[figure.name], figure))
+    met = {figure.name: budget.kept(figure.value) for figure in result.figures if (budget := of[figure.name])}
+    path = write(result, bench.server.version(), met)
     console.print(
         f"{name}: {time.monotonic() - started:.0f} s, written to {path.relative_to(Path.cwd())}", markup=False
     )
-    return True
+    return result
 
 
 if __name__ == "__main__":

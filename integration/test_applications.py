@@ -48,7 +48,7 @@ def test_pages_are_the_same_and_reads_are_hits(application: Application, mysql: 
     database = f"t{os.getpid()}_application"
     noise = application.noise
     try:
-        with both_sites(application, mysql, database, SIZE, tmp_path) as (direct, through, port):
+        with both_sites(application, mysql, database, SIZE, tmp_path) as (direct, through, proxy):
             for who, part in (("anonymous", application.public), ("a user", application.users)):
                 if who != "anonymous":
                     application.log_in(direct)
@@ -57,10 +57,10 @@ def test_pages_are_the_same_and_reads_are_hits(application: Application, mysql: 
                 assert len(paths) == PAGES
                 share, enough = 0.0, SHARES.get(application.name, SHARE)
                 for _ in range(MOST_ROUNDS):
-                    before = reads(mysql, port)
+                    before = reads(mysql, proxy.mysql_port)
                     wrong = different(visit(direct, paths), visit(through, paths), noise)
                     assert not wrong, (who, wrong)
-                    share = reads(mysql, port).since(before).share
+                    share = reads(mysql, proxy.mysql_port).since(before).share
                     if share >= enough:
                         break
                 assert share >= enough, f"{share:.0%} of {who}'s SELECTs were hits"

@@ -11,6 +11,9 @@ All measured processes come before others on the machine meanwhile (`priority.py
 
 `base.py` makes the base's tree, `side.py` a proxy of either tree, `paths.py` names the paths, whose loads `asked.py`,
 `others.py` and `changes.py` are, and `figures.py` has the ratios. The status is 1 where a path is above the limit.
+
+Changes are compared in two cases; ONLY=changes-all compares all of `benchmarks/changes.py`. `budgets.toml` has budgets
+for some paths against one commit of long ago: these are printed where that is the base.
 """
 
 from __future__ import annotations
@@ -27,6 +30,7 @@ from pathlib import Path
 
 from rich.console import Console
 
+from benchmarks import budgets
 from benchmarks.bench import SCRATCH
 from benchmarks.compare import figures, paths
 from benchmarks.compare.base import WORKING, NoBase, Tree, base_tree
@@ -77,7 +81,10 @@ def main(arguments: list[str] | None = None) -> int:
         return 3
     result = Result("compare", sheets=[figures.sheet(compared, base.name)])
     result.notes = [*notes, *figures.verdict(compared)]
-    show(console, result)
+    known = budgets.read()
+    rates = [(known.of(result.name, figure.name), figure) for figure in figures.rates(compared, base.commit)]
+    result.figures = [figure for budget, figure in rates if budget is not None]
+    show(console, result, lambda figure: budgets.verdict(known.of(result.name, figure.name), figure))
     return int(any(one.ratio > LIMIT for one in compared))
 
 

@@ -2,7 +2,8 @@
 
 WordPress, MediaWiki and Redmine are installed from the distribution's packages, Ghost from npm's, Django from PyPI's
 with a site of this folder. They are filled and crawled. Both sites ask the same database, one of them through Upwell
-with `--auto-cache=on` and nothing else set. Each page is compared.
+with `--auto-cache=on` and nothing else set. Each page is compared. At the end stands which budgets of
+`benchmarks/budgets.toml` are broken.
 """
 
 from __future__ import annotations
@@ -13,8 +14,14 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
+from benchmarks import budgets
+from benchmarks.budgets import Budgets
+from benchmarks.result import Figure, Result
+from examples.lobsters.cpu import process_seconds
+from examples.lobsters.proxy_process import ProxyProcess
 from integration.applications.application import Application, installed, serving
 from integration.applications.crawl import crawl, different
 from integration.applications.django.installed import DJANGO
@@ -27,7 +34,7 @@ from integration.applications.sides import Side, reads
 from integration.applications.sites import Site
 from integration.applications.wordpress.installed import WORDPRESS
 from integration.clients.tools import NotObtainable
-from integration.clients.world import upwell_beside
+from integration.clients.world import proxy_beside
 from integration.mysql_server import Server
 from integration.private_mysql import find_mysql
 
@@ -44,15 +51,15 @@ WARM_ROUNDS = 12  # before anything is measured: automatic caching decides withi
 @contextmanager
 def both_sites(
     application: Application, server: Server, database: str, size: int, folder: Path
-) -> Iterator[tuple[Site, Site, int]]:
-    """One that asks MySQL, one that asks Upwell, and the proxy's port. Raises NotObtainable."""
+) -> Iterator[tuple[Site, Site, ProxyProcess]]:
+    """One that asks MySQL, one that asks Upwell, and the proxy. Raises NotObtainable."""
     environment = installed(application, server, database, size)
     with (
-        upwell_beside(server, folder, "--auto-cache=on") as port,
+        proxy_beside(server, folder, "--auto-cache=on") as proxy,
         serving(application, environment, f"{server.host}:{server.port}", folder / "direct.log") as direct,
-        serving(application, environment, f"127.0.0.1:{port}", folder / "through.log") as through,
+        serving(application, environment, f"127.0.0.1:{proxy.mysql_port}", folder / "through.log") as through,
     ):
-        yield direct, through, port
+        yield direct, through, proxy
     server.execute(f"DROP DATABASE `{database}`")
 
 
@@ -67,7 +74,8 @@ def main() -> int:
     arguments.add_argument("--span", type=float, default=120, help="seconds of each span with --pace")
     arguments.add_argument("--zone", help="of MySQL and its sessions, such as +02:00")
     given = arguments.parse_args()
-    wrong, judge = 0, paced if given.pace else compared
+    wrong, result = 0, Result("applications")
+    judge = paced if given.pace else partial(compared, result=result)
     flags = (f"--default-time-zone={given.zone}",) if given.zone else ()
     chosen = [given.only] if given.only else list(APPLICATIONS)
     for application in (one for name in chosen for one in APPLICATIONS[name]):
@@ -78,13 +86,18 @@ def main() -> int:
             except NotObtainable as reason:
                 print(f"{application.name} cannot be had here: {reason}", file=sys.stderr)
                 return 2
+    if result.figures:
+        known = budgets.read()
+        here = Budgets([one for one in known.entries if one.benchmark == result.name], {})
+        print(*budgets.judge(here, [result]).lines(), sep="\n")
     return 1 if wrong else 0
 
 
-def compared(application: Application, server: Server, folder: Path, given: argparse.Namespace) -> int:
-    """Prints; how many pages differ."""
+def compared(application: Application, server: Server, folder: Path, given: argparse.Namespace, result: Result) -> int:
+    """Prints, and adds its figures to `result`; how many pages differ."""
     wrong = 0
-    with both_sites(application, server, "upwell_application", given.size, folder) as (direct, through, port):
+    with both_sites(application, server, "upwell_application", given.size, folder) as (direct, through, proxy):
+        port = proxy.mysql_port
         for who, part in (("anonymous", application.public), ("a user", application.users)):
             if who != "anonymous":
                 application.log_in(direct)
@@ -94,11 +107,13 @@ def compared(application: Application, server: Server, folder: Path, given: argp
             for _ in range(WARM_ROUNDS):
                 sides[1].round(server, paths)
             sides, before, listed = (Side(direct), Side(through)), reads(server, port), shapes(server, port)
+            used = process_seconds(proxy.pid)
             for _ in range(given.rounds):
                 one, other = (side.round(server, paths) for side in sides)
                 for path, how in different(one, other, application.noise).items():
                     wrong += 1
                     print(f"{path}: {how}")
+            used = process_seconds(proxy.pid) - used
             seen = reads(server, port).since(before)
             times = sides[1].pages / sides[0].pages, sides[1].mysql / max(0.01, sides[0].mysql)
             print(
@@ -107,6 +122,11 @@ def compared(application: Application, server: Server, folder: Path, given: argp
                 f" with Upwell a page takes {times[0]:.2f} of its time, MySQL {times[1]:.2f} of its processor time",
                 flush=True,
             )
+            both = (used + sides[1].mysql) / max(0.01, sides[0].mysql)
+            result.figures += [
+                Figure(f"{application.name}, {who}: a page to direct", times[0], "x"),
+                Figure(f"{application.name}, {who}: Upwell's CPU and MySQL's for a page, to MySQL's alone", both, "x"),
+            ]
             if given.shapes:
                 print(*shapes(server, port).since(listed), sep="\n", flush=True)
     return wrong

@@ -27,6 +27,13 @@ def statements_of(script: str) -> Iterator[str]:
 @contextlib.contextmanager
 def upwell_beside(server: Server, folder: Path, *options: str) -> Iterator[int]:
     """The port on 127.0.0.1 where a proxy of `server` speaks MySQL's protocol: a process of its own, as in use."""
+    with proxy_beside(server, folder, *options) as proxy:
+        yield proxy.mysql_port
+
+
+@contextlib.contextmanager
+def proxy_beside(server: Server, folder: Path, *options: str) -> Iterator[ProxyProcess]:
+    """The process of `upwell_beside`, which is ready."""
     with contextlib.ExitStack() as running:
         for tries_left in (2, 1, 0):  # somebody may take a free port before the proxy does
             started = ProxyProcess(server.url, folder, options=options, grpc_port=0, http_port=0, mysql_port=0)
@@ -38,7 +45,7 @@ def upwell_beside(server: Server, folder: Path, *options: str) -> Iterator[int]:
                     raise
             else:
                 break
-        yield proxy.mysql_port
+        yield proxy
 
 
 def make_data(server: Server, data: str) -> None:

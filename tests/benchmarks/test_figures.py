@@ -5,14 +5,8 @@ import pytest
 from benchmarks import changes
 from benchmarks.bench import median_ratio
 from benchmarks.pages import Ideal, simulated, single_keys
-from benchmarks.result import Figure, text
+from benchmarks.result import text
 from examples.lobsters.queries import CATALOGUE
-
-
-def test_a_figure_is_met_at_its_bound_and_has_no_verdict_without_one() -> None:
-    assert Figure("a", 1.1, at_most=1.1).met and not Figure("a", 1.2, at_most=1.1).met
-    assert Figure("a", 65, at_least=65).met and not Figure("a", 64.9, at_least=65).met
-    assert Figure("a", 65).met is None
 
 
 def test_a_list_read_is_a_key_for_each_value_and_hits_only_if_all_were_asked() -> None:
