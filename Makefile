@@ -183,7 +183,7 @@ nightly: $(DEV_READY)  ## the long campaigns one after the other, a line for eac
 
 ##@ figures
 .PHONY: bench
-bench: $(DEV_READY)  ## every figure that the project has promised, measured on this machine: ARGS='--only miss'
+bench: $(DEV_READY)  ## every figure, measured on this machine and judged by benchmarks/budgets.toml: ARGS='--only miss'
 	@$(COMPILE)
 	@$(PY) -m benchmarks.run $(ARGS)
 
