@@ -49,7 +49,7 @@ from benchmarks import (
     vote,
 )
 from benchmarks.bench import Bench
-from benchmarks.budgets import Budgets
+from benchmarks.budgets import Budgets, Judged
 from benchmarks.result import Result, show, write
 from examples.lobsters.data import shape_of
 from integration.private_mysql import NoMySQL, find_mysql
@@ -118,7 +118,12 @@ def main(arguments: list[str] | None = None) -> int:
     judged = budgets.judge(known, results)
     for line in judged.lines({result.name for result in results}):
         report(line)
-    if len(results) < len(chosen):
+    return status(len(chosen) - len(results), judged)
+
+
+def status(failed: int, judged: Judged) -> int:
+    """With which the program ends. `failed`: how many benchmarks did not come to their end."""
+    if failed:
         return 1
     return 2 if judged.broken else 0
 

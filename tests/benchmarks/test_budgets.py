@@ -16,7 +16,7 @@ from benchmarks import auto_cache, budgets
 from benchmarks.budgets import Budget, BudgetsFault, judge, read
 from benchmarks.compare.paths import PATHS
 from benchmarks.result import Figure, Result
-from benchmarks.run import BENCHMARKS
+from benchmarks.run import BENCHMARKS, status
 from integration.applications import run as applications
 
 KNOWN = read()
@@ -184,6 +184,11 @@ def test_one_of_two_measurements_breaks_a_budget() -> None:
     results = [Result("hits", [Figure("a hit", value)]) for value in (3.5, 2.5)]
     judged = judge(FILE, results)
     assert [value for _, value in judged.broken] == [2.5]
+
+
+def test_the_status_tells_a_broken_budget_from_a_benchmark_that_failed_and_not_from_a_goal() -> None:
+    broken, short = (judge(FILE, [Result("miss", [Figure("a miss", value)])]) for value in (2.5, 1.5))
+    assert [status(0, short), status(0, broken), status(1, broken), status(1, short)] == [0, 2, 1, 1]
 
 
 def test_all_that_is_kept_and_measured_is_one_line() -> None:
