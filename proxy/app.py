@@ -141,10 +141,10 @@ class App:
         return self.source.upqueries
 
 
-def engine_for(config: Config, stream: ChangeSource) -> Engine:
+def engine_for(config: Config, source: Source) -> Engine:
     """An empty engine at the stream's position. The ring gets a tenth of the memory limit at most."""
-    ring = max(4 << 20, config.memory_limit // 10)
-    return Engine(
+    stream, ring = source.stream, max(4 << 20, config.memory_limit // 10)
+    engine = Engine(
         stream.position,
         config.memory_limit,
         monotonic,
@@ -154,6 +154,9 @@ def engine_for(config: Config, stream: ChangeSource) -> Engine:
         exact_fills=config.exact_fills,
         followed=lambda: stream.history,
     )
+    if source.shards_of is not None:
+        engine.shards_of = by_root(source.shards_of)
+    return engine
 
 
 @asynccontextmanager
@@ -175,8 +178,7 @@ async def _running(config: Config, formats: Mapping[str, WireFormat]) -> AsyncIt
     upstream, stream, executor = source.upstream, source.stream, source.upqueries
     events = StreamEvents()
     version = await started(source, events)
-    engine = engine_for(config, stream)
-    engine.shards_of = by_root(source.shards_of)
+    engine = engine_for(config, source)
     pump = Pump(engine, executor, config.upquery_timeout)
     pump.find_shards = source.find_shards
     matcher = QueryMatcher(default=upstream.database, bare_names=source.bare_names)

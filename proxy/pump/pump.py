@@ -127,7 +127,8 @@ class Pump:
     ) -> Ready:
         """The answer of a read that met a hole, with the position it reflects. `doubted`, `holes`: as `Read` has it.
         Raises the source's errors, PassThrough, and Behind where the answer does not meet the demand."""
-        await self._find_shards(reader, keys)
+        if self.find_shards is not None:
+            await self._find_shards(self.find_shards, reader, keys)
         number = next(self._numbers)
         future: asyncio.Future[Ready] = self._loop.create_future()
         self._waiters[number] = future
@@ -140,22 +141,25 @@ class Pump:
                 for abandoned in self.engine.cancel(number):
                     self._executor.cancel(abandoned)
 
-    async def _find_shards(self, reader: ReaderNode, keys: Bound) -> None:
+    async def _find_shards(self, find: FindShards, reader: ReaderNode, keys: Bound) -> None:
         """Waits until the source has said on which shards these are, where that is not known and may be."""
-        if self.find_shards is not None and (rows := root_rows(reader, keys)) is not None:
-            finding = self.find_shards(rows)
-            if finding is not None:
-                await finding
+        if (rows := root_rows(reader, keys)) is not None and (finding := find(rows)) is not None:
+            await finding
 
     async def would_wait(self, reader: ReaderNode, keys: Bound) -> bool:
         """Whether a miss of these keys would wait for a connection: all are taken, or those that their tables or shard
         may have, and no fill is under way for it."""
         tracker = reader.program.root.tracker
-        if not any(tracker.find(key, reader.tag) is None for key, _ in keys):
+        for key, _ in keys:
+            if tracker.find(key, reader.tag) is None:
+                break
+        else:
             return False
+        if self.find_shards is None:
+            return self._executor.would_wait(None, reader.tables)
         if self._executor.full:
             return True  # the question where they are would wait, too
-        await self._find_shards(reader, keys)
+        await self._find_shards(self.find_shards, reader, keys)
         return self._executor.would_wait(self.engine.shards_of(reader, keys) or None, reader.tables)
 
     def handle(self, effects: list[Effect]) -> None:

@@ -6,8 +6,6 @@ import asyncio
 from collections.abc import Iterable
 
 from bulk.account import account_of
-from dataflow.fills.shards import Shards
-from dataflow.messages import Keyed
 from external_upquery.address import Upstream
 from external_upquery.executor import Executor
 from external_upquery.mysql.doctor import UNKNOWN_DATABASE
@@ -56,7 +54,7 @@ class MysqlSource:
 
     session_trackers = True
     bare_names = None
-    find_shards = None
+    shards_of = find_shards = None  # there are none
 
     def __init__(self, upstream: Upstream, connections: int) -> None:
         """`connections`: for upqueries; one more follows the binlog."""
@@ -73,9 +71,6 @@ class MysqlSource:
         """What the server owns and has executed: all that anybody may have seen of it. Raises UpwellError."""
         _, owned, executed, _ = await self.upqueries.history()
         return executed.union(owned)
-
-    def shards_of(self, rows: Keyed) -> Shards:
-        return None  # there are none
 
     async def start(self, sink: Sink) -> str:
         version = await self.upqueries.start()

@@ -127,10 +127,12 @@ class Upqueries(Protocol):
 
 class Source(Protocol):
     """`upstream`: where it is, for both edges: who asks it on behalf of Upwell, and the sessions of clients.
-    `session_trackers`: whether it tells sessions of what their statements leave, as MySQL does. `shards_of`: which
-    shards have certain rows, as `dataflow/fills/shards.py` has it."""
+    `session_trackers`: whether it tells sessions of what their statements leave, as MySQL does."""
 
-    def shards_of(self, rows: Keyed) -> Shards: ...
+    @property
+    def shards_of(self) -> Callable[[Keyed], Shards] | None:
+        """Which shards have certain rows (`dataflow/fills/shards.py`). None of a source without shards."""
+        ...
 
     @property
     def find_shards(self) -> FindShards | None:
