@@ -105,7 +105,7 @@ mutants: $(DEV_READY)  ## each rule of consistency switched off: the simulation 
 .PHONY: differential
 differential: $(DEV_READY)  ## random queries and writes compared with MySQL: SECONDS=n FIRST=seed, or one SEED=n
 	@UPSTREAM_TEST="$$UPSTREAM" UPWELL_DIFFERENTIAL_SECONDS=$(or $(SECONDS),60) UPWELL_DIFFERENTIAL_SEED=$(SEED) \
-		UPWELL_DIFFERENTIAL_FIRST=$(or $(FIRST),1) $(PY) -m pytest -s integration/test_differential.py $(ARGS)
+		UPWELL_DIFFERENTIAL_FIRST=$(or $(FIRST),1) $(PY) -m pytest -s integration/planner_truth/test_differential.py $(ARGS)
 
 .PHONY: hammer
 hammer: $(RUN_READY)  ## everything at once on a real MySQL, restarts and kills included: SECONDS=n SEED=n
@@ -127,15 +127,15 @@ oracle-mutants: $(DEV_READY)  ## faults planted in planner, operators and types:
 
 .PHONY: by-index
 by-index: $(DEV_READY)  ## each kind of comparison by an index and without: what differs must be refused
-	@UPSTREAM_TEST="$$UPSTREAM" UPWELL_WHOLE=1 $(PYTEST) integration/test_by_index_constants.py integration/test_by_index_columns.py $(ARGS)
+	@UPSTREAM_TEST="$$UPSTREAM" UPWELL_WHOLE=1 $(PYTEST) integration/planner_truth/test_by_index_constants.py integration/planner_truth/test_by_index_columns.py $(ARGS)
 
 .PHONY: by-variable
 by-variable: $(DEV_READY)  ## every function under every session variable: what changes an answer must be a need: SEED=n
-	@UPSTREAM_TEST="$$UPSTREAM" $(PY) -m integration.by_variable $(SEED)
+	@UPSTREAM_TEST="$$UPSTREAM" $(PY) -m integration.settings.by_variable $(SEED)
 
 .PHONY: literals
 literals: $(DEV_READY)  ## parameters whose type no column tells: every form with literals and bound values of each kind: SEED=n
-	@UPSTREAM_TEST="$$UPSTREAM" UPWELL_WHOLE=1 UPWELL_LITERALS_SEED=$(or $(SEED),1) $(PYTEST) integration/test_untyped_parameters.py $(ARGS)
+	@UPSTREAM_TEST="$$UPSTREAM" UPWELL_WHOLE=1 UPWELL_LITERALS_SEED=$(or $(SEED),1) $(PYTEST) integration/prepared/test_untyped_parameters.py $(ARGS)
 
 .PHONY: mysql-suite
 mysql-suite: $(DEV_READY)  ## MySQL's own tests through the proxy: SECONDS=n SEED=n TESTS='subselect json/*' ARGS=--prepared
@@ -145,7 +145,7 @@ mysql-suite: $(DEV_READY)  ## MySQL's own tests through the proxy: SECONDS=n SEE
 .PHONY: bindings
 bindings: $(DEV_READY)  ## sequences of prepared executions with values of every type compared with MySQL: SECONDS=n SEED=n
 	@$(COMPILE)
-	@UPSTREAM_TEST="$$UPSTREAM" $(PY) -m integration.bindings $(if $(SECONDS),--seconds $(SECONDS)) $(if $(SEED),--seed $(SEED)) $(ARGS)
+	@UPSTREAM_TEST="$$UPSTREAM" $(PY) -m integration.prepared.bindings $(if $(SECONDS),--seconds $(SECONDS)) $(if $(SEED),--seed $(SEED)) $(ARGS)
 
 .PHONY: lists
 lists: $(DEV_READY)  ## random lists compared with MySQL: rows, and how often the order is another: SECONDS=n SEED=n
@@ -155,7 +155,7 @@ lists: $(DEV_READY)  ## random lists compared with MySQL: rows, and how often th
 .PHONY: sessions
 sessions: $(DEV_READY)  ## random scripts of several sessions in lock step with MySQL: SECONDS=n SEED=n, ARGS=--one
 	@$(COMPILE)
-	@UPSTREAM_TEST="$$UPSTREAM" $(PY) -m integration.session_scripts $(if $(SECONDS),--seconds $(SECONDS)) $(if $(SEED),--seed $(SEED)) $(ARGS)
+	@UPSTREAM_TEST="$$UPSTREAM" $(PY) -m integration.sessions.session_scripts $(if $(SECONDS),--seconds $(SECONDS)) $(if $(SEED),--seed $(SEED)) $(ARGS)
 
 .PHONY: applications
 applications: $(DEV_READY)  ## WordPress, MediaWiki, Redmine, Ghost, Django with and without Upwell, side by side: ARGS='--only wordpress --size n --pages n --rounds n --pace 1 --shapes'
@@ -208,8 +208,8 @@ format: $(DEV_READY)  ## rewrite the sources in the project's style
 
 .PHONY: goldens docs collations
 collations: $(DEV_READY)  ## compare every collation whole with MySQL's, and keep that it was done
-	@UPSTREAM_TEST="$$UPSTREAM" UPWELL_WHOLE=1 $(PYTEST) integration/test_collations_mysql.py $(ARGS)
-	@UPSTREAM_TEST="$$UPSTREAM" $(PY) -m integration.checked_collations
+	@UPSTREAM_TEST="$$UPSTREAM" UPWELL_WHOLE=1 $(PYTEST) integration/planner_truth/test_collations_mysql.py $(ARGS)
+	@UPSTREAM_TEST="$$UPSTREAM" $(PY) -m integration.planner_truth.checked_collations
 
 goldens: $(DEV_READY)  ## rewrite the golden plans; review the difference
 	@$(PY) -m tests.support.goldens --write
@@ -228,9 +228,9 @@ proto: $(DEV_READY)  ## generate upwell/v1 and vstream/vitess_pb2 from protos/ (
 
 .PHONY: wheel-check release check
 wheel-check: $(DEV_READY)  ## build the wheel and try it in a fresh environment
-	@$(PY) -m integration.wheel_check
+	@$(PY) -m integration.packaging.wheel_check
 
 release: $(DEV_READY)  ## check, build, try and tag the version of pyproject.toml; publishes nothing: VERSION=n where to be sure
-	@$(PY) -m integration.release $(VERSION)
+	@$(PY) -m integration.packaging.release $(VERSION)
 
 check: lint test wheel-check  ## what continuous integration runs

@@ -20,14 +20,24 @@ import structlog
 from hypothesis import settings
 
 SPREAD = frozenset({"tests/simulation/test_mutants.py"})
-LOADS = frozenset({"integration/test_hammer.py", "integration/test_hammer_mutants.py", "integration/test_outages.py"})
-# They share a proxy and its Spark (`integration/filler.py`).
-FILLS = frozenset({"integration/test_audit.py", "integration/test_bulk_clusters.py", "integration/test_bulk_fills.py"})
+LOADS = frozenset(
+    {
+        "integration/hammer/test_hammer.py",
+        "integration/hammer/test_hammer_mutants.py",
+        "integration/outages/test_outages.py",
+    }
+)
+# They share a proxy and its Spark (`integration/bulk/filler.py`).
+FILLS = frozenset(
+    {"integration/bulk/test_audit.py", "integration/bulk/test_bulk_clusters.py", "integration/bulk/test_bulk_fills.py"}
+)
 # They share a Vitess, which has to be built the first time; the others have one of their own, which they change.
 OWN_VITESS = frozenset(
-    f"integration/test_vitess_{name}.py" for name in ("ddl", "failover", "hammer", "moved_tables", "reshard")
+    f"integration/vitess/test_vitess_{name}.py" for name in ("ddl", "failover", "hammer", "moved_tables", "reshard")
 )
-VITESS = frozenset(f"integration/{path.name}" for path in Path(__file__).parent.glob("integration/test_vitess_*.py"))
+VITESS = frozenset(
+    f"integration/vitess/{path.name}" for path in Path(__file__).parent.glob("integration/vitess/test_*.py")
+)
 VITESS -= OWN_VITESS
 TOGETHER = {"loads": LOADS, "fills": FILLS, "vitess": VITESS, "own_vitess": OWN_VITESS}
 # Seconds that a piece takes, where it is long. `make test` prints the slowest tests.
@@ -36,46 +46,46 @@ SECONDS = {
     "fills": 100,
     "vitess": 290,
     "own_vitess": 315,
-    "integration/test_clients.py": 90,
-    "integration/test_binlog_on_spark.py": 80,
-    "integration/test_binlog_history.py": 50,
-    "integration/test_binlog_batches.py": 20,
-    "integration/test_lost_history.py": 80,  # much of it waiting
-    "integration/test_driver_suites.py": 70,
-    "integration/test_surprising_parameters.py": 60,
-    "integration/test_mysql_outages.py": 25,
-    "integration/test_private_mysql.py": 20,
-    "integration/test_subscriptions.py": 25,
-    "integration/test_make_run.py": 20,
-    "integration/test_oracle.py": 20,
-    "integration/test_random_lists.py": 40,
-    "integration/test_orm_statements.py": 70,
-    "integration/test_session_needs.py": 20,
-    "integration/test_vstream_reconnect.py": 20,
-    "integration/test_doctor.py": 15,
-    "integration/test_faults.py": 15,
-    "integration/test_planted_faults.py": 15,
-    "integration/test_sample.py": 15,
-    "integration/test_server_pool.py": 15,
-    "integration/test_shutdown.py": 15,
-    "integration/test_vstream_values.py": 15,
+    "integration/clients/test_clients.py": 90,
+    "integration/bulk/test_binlog_on_spark.py": 80,
+    "integration/bulk/test_binlog_history.py": 50,
+    "integration/bulk/test_binlog_batches.py": 20,
+    "integration/stream/test_lost_history.py": 80,  # much of it waiting
+    "integration/driver_suites/test_driver_suites.py": 70,
+    "integration/prepared/test_surprising_parameters.py": 60,
+    "integration/outages/test_mysql_outages.py": 25,
+    "integration/servers/test_private_mysql.py": 20,
+    "integration/grpc/test_subscriptions.py": 25,
+    "integration/commands/test_make_run.py": 20,
+    "integration/oracle/test_oracle.py": 20,
+    "integration/lists/test_random_lists.py": 40,
+    "integration/orm_statements/test_orm_statements.py": 70,
+    "integration/settings/test_session_needs.py": 20,
+    "integration/stream/test_vstream_reconnect.py": 20,
+    "integration/commands/test_doctor.py": 15,
+    "integration/protocol/test_faults.py": 15,
+    "integration/trust/test_planted_faults.py": 15,
+    "integration/commands/test_sample.py": 15,
+    "integration/servers/test_server_pool.py": 15,
+    "integration/commands/test_shutdown.py": 15,
+    "integration/stream/test_vstream_values.py": 15,
     "tests/proxy/mysql/text/test_text_matcher.py": 15,
     "tests/vstream/test_vitess_histories.py": 15,  # much of it waiting for streams that are wrong
-    "integration/test_canonical_values.py": 10,
-    "integration/test_differential.py": 10,
-    "integration/test_grpc_door.py": 10,
-    "integration/test_loop_steps.py": 15,
-    "integration/test_loop_steps_of_answers.py": 20,
-    "integration/test_loop_steps_of_changes.py": 20,
-    "integration/test_hits_same_bytes.py": 10,
-    "integration/test_messages.py": 10,
-    "integration/test_mysql_rows.py": 10,
-    "integration/test_pipelined.py": 10,
-    "integration/test_plans_mysql.py": 10,
-    "integration/test_session_variables.py": 10,
-    "integration/test_traffic.py": 10,
-    "integration/test_unfit_sources.py": 10,
-    "integration/test_unlogged_writes.py": 10,
+    "integration/planner_truth/test_canonical_values.py": 10,
+    "integration/planner_truth/test_differential.py": 10,
+    "integration/grpc/test_grpc_door.py": 10,
+    "integration/loop_steps/test_loop_steps.py": 15,
+    "integration/loop_steps/test_loop_steps_of_answers.py": 20,
+    "integration/loop_steps/test_loop_steps_of_changes.py": 20,
+    "integration/protocol/test_hits_same_bytes.py": 10,
+    "integration/commands/test_messages.py": 10,
+    "integration/protocol/test_mysql_rows.py": 10,
+    "integration/protocol/test_pipelined.py": 10,
+    "integration/planner_truth/test_plans_mysql.py": 10,
+    "integration/settings/test_session_variables.py": 10,
+    "integration/commands/test_traffic.py": 10,
+    "integration/commands/test_unfit_sources.py": 10,
+    "integration/stream/test_unlogged_writes.py": 10,
     "tests/proxy/planning/test_process.py": 10,
     "tests/simulation/test_simulation.py": 10,
 }

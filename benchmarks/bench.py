@@ -14,7 +14,7 @@ from examples.lobsters.direct import Direct
 from examples.lobsters.load import DATABASE, Connection, connect, load
 from examples.lobsters.proxy_process import ProxyProcess
 from examples.lobsters.queries import Template
-from integration.mysql_server import Server
+from integration.servers.mysql_server import Server
 from upwell.client import Client
 
 SCRATCH = "upwell_bench"  # the database for tables that are not the sample's

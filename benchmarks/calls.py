@@ -21,11 +21,11 @@ from types import CodeType, FrameType
 from typing import Any
 
 from benchmarks.bench import SCRATCH
-from integration.mysql_server import Server
-from integration.private_mysql import find_mysql
-from integration.proxy_thread import Beside, beside_database
-from integration.raw_client import RawClient, bound, bound_before
-from integration.served import last_served, read_until_hit
+from integration.servers.mysql_server import Server
+from integration.servers.private_mysql import find_mysql
+from integration.support.proxy_thread import Beside, beside_database
+from integration.support.raw_client import RawClient, bound, bound_before
+from integration.support.served import last_served, read_until_hit
 
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGES = tuple(

@@ -31,7 +31,7 @@ from examples.lobsters.cpu import process_seconds
 from examples.lobsters.load import Connection
 from gtid_tracker.gtid import GtidSet
 from integration.clients.tools import NotObtainable, kept
-from integration.mysql_server import Server
+from integration.servers.mysql_server import Server
 
 HERE = Path(__file__).parent / "go_decoding"
 MODULE = ("go.mod", "go.sum", "main.go")

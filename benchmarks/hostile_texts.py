@@ -16,7 +16,7 @@ from time import perf_counter
 from benchmarks.bench import SCRATCH, Bench
 from benchmarks.points import QUERY, ROWS, cache_points, load_points
 from benchmarks.result import Figure, Result, Sheet
-from integration.raw_client import RawClient
+from integration.support.raw_client import RawClient
 from proxy.mysql.wire.packets import packet
 
 TEXTS: dict[str, Callable[[], str]] = {

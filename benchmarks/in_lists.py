@@ -26,7 +26,7 @@ from benchmarks.compare.priority import before_others
 from benchmarks.result import Figure, Result, Sheet
 from benchmarks.warming import ask_each, command
 from examples.lobsters.cpu import process_seconds
-from integration.raw_client import RawClient
+from integration.support.raw_client import RawClient
 
 FIRST, ROWS = 100_000, 20_000
 COUNTS = 10, 100, 1000

@@ -17,8 +17,8 @@ from typing import Any, cast
 from benchmarks.bench import SCRATCH, Bench
 from benchmarks.points import QUERY, ROWS, load_points
 from benchmarks.result import Result, Sheet
-from integration.proxy_thread import Beside, proxy_in_thread
-from integration.raw_client import RawClient, bound, bound_before
+from integration.support.proxy_thread import Beside, proxy_in_thread
+from integration.support.raw_client import RawClient, bound, bound_before
 from proxy.mysql.session.relay import Relay
 from proxy.mysql.wire.packets import packet
 

@@ -21,7 +21,7 @@ from benchmarks.result import Figure, Result, Sheet
 from benchmarks.sysbench import Load
 from examples.lobsters.cpu import process_seconds, rss
 from examples.lobsters.proxy_process import ProxyProcess
-from integration.private_mysql import find_mysql
+from integration.servers.private_mysql import find_mysql
 from proxy.settings.machine import OTHER_FILES
 
 IDLE, ACTIVE, FLOOD = 10_000, 500, 2_000

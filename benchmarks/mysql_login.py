@@ -14,7 +14,7 @@ from benchmarks.bench import SCRATCH, Bench
 from benchmarks.points import Way, load_points
 from benchmarks.result import Figure, Result, Sheet
 from examples.lobsters.cpu import process_seconds
-from integration.raw_client import RawClient
+from integration.support.raw_client import RawClient
 from proxy.mysql.wire.packets import CLIENT_DEPRECATE_EOF, COM_QUIT, packet
 
 DIRECT, BARE, UPWELL = "direct", "forwarder", "Upwell"

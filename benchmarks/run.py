@@ -52,7 +52,7 @@ from benchmarks.bench import Bench
 from benchmarks.budgets import Budgets, Judged
 from benchmarks.result import Result, show, write
 from examples.lobsters.data import shape_of
-from integration.private_mysql import NoMySQL, find_mysql
+from integration.servers.private_mysql import NoMySQL, find_mysql
 
 BENCHMARKS: dict[str, Callable[[Bench], Result]] = {
     "hits": hits.run,

@@ -34,7 +34,7 @@ from dataflow.messages import Filled, UpqueryAnswer, UpqueryRequest
 from examples.lobsters.cpu import process_seconds
 from gtid_tracker.bracket import Bracket
 from gtid_tracker.gtid import GtidSet
-from integration.raw_client import RawClient
+from integration.support.raw_client import RawClient
 from proxy.app import App, running
 from proxy.fills.one_fill import KEYS, sliced
 from proxy.fills.spark_process import SparkProcess

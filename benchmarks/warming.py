@@ -13,8 +13,8 @@ from typing import Any
 
 from benchmarks.bench import SCRATCH
 from examples.lobsters.proxy_process import ProxyProcess
-from integration.mysql_server import Server
-from integration.raw_client import RawClient, bound
+from integration.servers.mysql_server import Server
+from integration.support.raw_client import RawClient, bound
 from proxy.mysql.wire.packets import packet
 from upwell.client import Client
 

@@ -16,12 +16,12 @@ from contextlib import ExitStack, closing, contextmanager
 
 import pytest
 
+from integration.bulk.filler import FILLER, SHARERS
 from integration.clients.tools import NotObtainable
-from integration.filler import FILLER, SHARERS
 from integration.oracle.asker import Asker, asker_beside
-from integration.private_mysql import Server, find_mysql
-from integration.proxy_thread import Beside
-from integration.server_pool import ServerPool
+from integration.servers.private_mysql import Server, find_mysql
+from integration.servers.server_pool import ServerPool
+from integration.support.proxy_thread import Beside
 from integration.vitess.cluster import Cluster
 from integration.vitess.shop import vitess_with_shop
 

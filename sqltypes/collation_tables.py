@@ -1,4 +1,5 @@
-"""Weights of characters, from the committed files that `integration/generate_collations.py` writes from a MySQL.
+"""Weights of characters, from the committed files that `integration/planner_truth/generate_collations.py` writes from a
+MySQL.
 
 File: zlib of a count (u32) and entries; an entry is the numbers of its code points and of its weights (u8 each), the
 code points (u32) and the weights (u16); little-endian. More than one code point: a contraction. Characters without an

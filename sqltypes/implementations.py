@@ -1,7 +1,8 @@
 """What the strict operators and functions compute: Python functions over values that are not NULL.
 
 Strict: NULL if any argument is NULL. The interpreter and the compiled form call the same functions; the real MySQL is
-their oracle (`integration/test_expressions_mysql.py`). The operators that treat NULL otherwise are in `interpreter.py`.
+their oracle (`integration/planner_truth/test_expressions_mysql.py`). The operators that treat NULL otherwise are in
+`interpreter.py`.
 """
 
 from __future__ import annotations

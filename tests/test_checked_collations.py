@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from integration import checked_collations
+from integration.planner_truth import checked_collations
 
 
 def test_a_change_of_tables_code_or_server_is_compared_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

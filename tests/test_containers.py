@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from integration.mysql_server import BASE_FLAGS
-from integration.release import IMAGES
+from integration.packaging.release import IMAGES
+from integration.servers.mysql_server import BASE_FLAGS
 
 ROOT = Path(__file__).resolve().parent.parent
 DOCKERFILE = (ROOT / "Dockerfile").read_text()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from integration.debian_java import point_inside, provide, unpacked
+from integration.servers.debian_java import point_inside, provide, unpacked
 
 
 def program(path: Path) -> Path:

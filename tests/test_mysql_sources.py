@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from integration.debian_mysql import (
+from integration.servers.debian_mysql import (
     AptSource,
     is_recent,
     main_source,
@@ -17,7 +17,7 @@ from integration.debian_mysql import (
     suites_of,
     version_of,
 )
-from integration.mysql_server import CannotStart
+from integration.servers.mysql_server import CannotStart
 
 DEBIAN = {"ID": "debian", "VERSION_CODENAME": "trixie"}
 UBUNTU = {"ID": "ubuntu", "ID_LIKE": "debian", "VERSION_CODENAME": "noble", "UBUNTU_CODENAME": "noble"}

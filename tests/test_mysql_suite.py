@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from integration.debian_mysql import PrivateApt
-from integration.mysql_server import CannotStart
 from integration.mysql_suite import package, statements
 from integration.mysql_suite.choice import Ranked, choice, is_one_of, other_ways, with_ties
 from integration.mysql_suite.statements import Treatment, treatment
 from integration.oracle.answers import Answer
+from integration.servers.debian_mysql import PrivateApt
+from integration.servers.mysql_server import CannotStart
 from proxy.mysql.wire.packets import lenenc
 
 

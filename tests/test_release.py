@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from integration.release import MOST_HEADLINES, Refused, check_new, check_tree, headlines, release, version_of
+from integration.packaging.release import MOST_HEADLINES, Refused, check_new, check_tree, headlines, release, version_of
 
 ROOT = Path(__file__).resolve().parent.parent
 CHANGELOG = (

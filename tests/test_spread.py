@@ -6,7 +6,7 @@ import importlib.util
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 
-from integration.filler import SHARERS
+from integration.bulk.filler import SHARERS
 
 ROOT = Path(__file__).parents[1]
 
@@ -37,7 +37,7 @@ def test_a_file_is_one_piece_but_where_its_tests_are_spread_and_loads_are_one() 
 
 
 def test_files_that_share_a_proxy_are_one_piece() -> None:
-    assert {f"integration/{name}" for name in SHARERS} == spread().FILLS
+    assert {f"integration/bulk/{name}" for name in SHARERS} == spread().FILLS
 
 
 def test_what_is_long_is_a_piece() -> None:
@@ -53,4 +53,4 @@ def test_the_tests_that_wait_for_mysql_have_a_process_more_than_processors() -> 
 
     few = processes("tests", f"{ROOT}/tests/test_spread.py::test_x[a/b]")
     assert few >= 1
-    assert processes("tests", "integration") == processes(f"{ROOT}/integration/test_oracle.py") == few + 1
+    assert processes("tests", "integration") == processes(f"{ROOT}/integration/oracle/test_oracle.py") == few + 1

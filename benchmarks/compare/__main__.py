@@ -42,8 +42,8 @@ from benchmarks.result import Result, show
 from examples.lobsters.load import connect
 from examples.lobsters.proxy_process import ProxyFailed
 from integration.clients.tools import NotObtainable
-from integration.mysql_server import Server
-from integration.private_mysql import NoMySQL, find_mysql
+from integration.servers.mysql_server import Server
+from integration.servers.private_mysql import NoMySQL, find_mysql
 
 PAIRS = 120
 STARTS = 4

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from benchmarks.compare.load import Load, NotWhatItIsCalled, Run, all_hits, all_misses, all_passed
 from benchmarks.compare.side import Counts, Side
-from integration.raw_client import bound, bound_before
+from integration.support.raw_client import bound, bound_before
 from proxy.mysql.wire.packets import ERR, packet
 
 LONGLONG = 8

@@ -13,7 +13,7 @@ from benchmarks.compare.load import Beside, Load, Running
 from benchmarks.compare.others import PASSWORD, USER, GrpcHits, Logins
 from benchmarks.compare.side import Side
 from examples.lobsters.load import Connection
-from integration.mysql_server import Server
+from integration.servers.mysql_server import Server
 
 FIRST = 100_000  # ids have as many digits each, and texts of them as many bytes
 HOT, COLD = 2_000, 60_000  # rows that are held before, and those that are asked for once

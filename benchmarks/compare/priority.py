@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from integration.debian_mysql import cache_folder, only_one_process
+from integration.servers.debian_mysql import cache_folder, only_one_process
 
 FIRST = os.sched_param(1)
 USUAL = os.sched_param(0)

@@ -13,8 +13,8 @@ from benchmarks.bench import SCRATCH
 from benchmarks.compare.base import Tree
 from examples.lobsters.cpu import process_seconds
 from examples.lobsters.proxy_process import ProxyProcess
-from integration.mysql_server import Server
-from integration.raw_client import RawClient
+from integration.servers.mysql_server import Server
+from integration.support.raw_client import RawClient
 from upwell.client import Client
 
 # Without it the order of sets, and with it the time that lookups take, differs from process to process.

@@ -33,11 +33,11 @@ from examples.lobsters.pages import PageStream
 from examples.lobsters.proxy_process import ProxyFailed, ProxyProcess
 from examples.lobsters.queries import CATALOGUE, Sample
 from examples.lobsters.two_ports import PAGE_SECONDS, Pair, TwoPorts, all_pairs
-from integration.debian_java import provide
-from integration.debian_mysql import mysql_client
-from integration.existing_vitess import ExistingVitess
-from integration.mysql_server import CannotStart
-from integration.private_mysql import ExistingServer, NoMySQL, Server, find_mysql, in_words
+from integration.servers.debian_java import provide
+from integration.servers.debian_mysql import mysql_client
+from integration.servers.existing_vitess import ExistingVitess
+from integration.servers.mysql_server import CannotStart
+from integration.servers.private_mysql import ExistingServer, NoMySQL, Server, find_mysql, in_words
 from upwell.client import Client
 from upwell.errors import UpwellError
 

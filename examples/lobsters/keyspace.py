@@ -21,8 +21,8 @@ from rich.progress import Progress
 
 from examples.lobsters.data import SEED, Dataset, Shape
 from examples.lobsters.load import Chunk, Connection, Loading, chunks, connect, load_rows, statements
-from integration.existing_vitess import ExistingVitess
-from integration.mysql_server import CannotStart
+from integration.servers.existing_vitess import ExistingVitess
+from integration.servers.mysql_server import CannotStart
 
 VSCHEMA = Path(__file__).with_name("vschema.json")
 WITHOUT_ID = "keystores"

@@ -23,8 +23,8 @@ from pymysql.cursors import Cursor
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from examples.lobsters.data import SEED, Cell, Dataset, Row, Shape
-from integration.existing_vitess import ExistingVitess
-from integration.mysql_server import Server
+from integration.servers.existing_vitess import ExistingVitess
+from integration.servers.mysql_server import Server
 
 SCHEMA = Path(__file__).with_name("schema.sql")
 DATABASE = "lobsters"

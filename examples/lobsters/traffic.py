@@ -24,7 +24,7 @@ from examples.lobsters.direct import Direct
 from examples.lobsters.load import DATABASE, connect, is_loaded, load
 from examples.lobsters.pages import PageStream, run_page
 from examples.lobsters.queries import CATALOGUE
-from integration.private_mysql import NoMySQL, Server, find_mysql, in_words
+from integration.servers.private_mysql import NoMySQL, Server, find_mysql, in_words
 from upwell.client import Client
 from upwell.errors import DeadlinePassed, Unavailable, UnknownCache, UpwellError
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from integration.applications.sites import Service, Site, site
-from integration.mysql_server import Server
+from integration.servers.mysql_server import Server
 
 ACCOUNT, PASSWORD = "upwell_site", "of the site"
 

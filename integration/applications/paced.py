@@ -22,7 +22,7 @@ from integration.applications.shapes import busy, shapes
 from integration.applications.sides import processor_seconds, reads
 from integration.applications.sites import Site
 from integration.clients.world import upwell_beside
-from integration.mysql_server import Server
+from integration.servers.mysql_server import Server
 
 DATABASE = "upwell_application"
 PAGES_A_WRITE = 10

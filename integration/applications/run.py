@@ -35,8 +35,8 @@ from integration.applications.sites import Site
 from integration.applications.wordpress.installed import WORDPRESS
 from integration.clients.tools import NotObtainable
 from integration.clients.world import proxy_beside
-from integration.mysql_server import Server
-from integration.private_mysql import find_mysql
+from integration.servers.mysql_server import Server
+from integration.servers.private_mysql import find_mysql
 
 APPLICATIONS = {
     "wordpress": (WORDPRESS,),

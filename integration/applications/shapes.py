@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 import pymysql
 
-from integration.mysql_server import Server
+from integration.servers.mysql_server import Server
 
 
 @dataclass(slots=True)

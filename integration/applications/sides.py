@@ -10,7 +10,7 @@ import pymysql
 
 from integration.applications.crawl import Round, visit
 from integration.applications.sites import Site
-from integration.mysql_server import Server
+from integration.servers.mysql_server import Server
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,7 @@ from pathlib import Path
 from urllib.parse import urldefrag, urlencode, urljoin
 
 from integration.clients.tools import Tool
-from integration.mysql_server import free_port
+from integration.servers.mysql_server import free_port
 
 START_SECONDS = 300.0  # Redmine takes a minute where a machine is busy; one that ends is told at once
 ANSWER_SECONDS = 120.0

@@ -4,7 +4,7 @@
   no wheel, is built against Debian's libmariadb-dev.
 * mysql2: `npm ci` from the committed lock, with the machine's Node.js, else with that of `requirements/node.lock`.
 * sysbench, the JDBC driver, and a JDK where the machine's Java cannot compile: Debian's (or Ubuntu's) packages of the
-  machine's own release, unpacked as MySQL is (`integration/debian_mysql.py`).
+  machine's own release, unpacked as MySQL is (`integration/servers/debian_mysql.py`).
 * `mysql` and `mysqldump`: beside the server that was unpacked.
 
 Each function returns how to run the tool and raises `NotObtainable` with the reason where this machine cannot have it.
@@ -26,9 +26,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from integration import debian_mysql
-from integration.debian_mysql import PrivateApt
-from integration.mysql_server import CannotStart
+from integration.servers import debian_mysql
+from integration.servers.debian_mysql import PrivateApt
+from integration.servers.mysql_server import CannotStart
 
 ROOT = Path(__file__).parent.parent.parent
 REQUIREMENTS = ROOT / "requirements"

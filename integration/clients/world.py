@@ -9,7 +9,7 @@ from pathlib import Path
 
 from examples.lobsters.proxy_process import ProxyFailed, ProxyProcess
 from integration.clients.addresses import Address
-from integration.mysql_server import Server
+from integration.servers.mysql_server import Server
 
 DATA = Path(__file__).with_name("data.sql")
 MAY_READ = "SELECT, EXECUTE, SHOW VIEW, LOCK TABLES, TRIGGER, EVENT"

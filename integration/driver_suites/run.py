@@ -24,8 +24,8 @@ from integration.clients.tools import NotObtainable
 from integration.clients.world import upwell_beside
 from integration.driver_suites.outcomes import FAILED, PASSED, SKIPPED, Difference, Outcomes, count, differences
 from integration.driver_suites.suites import BY_NAME, SUITES, Place, Suite, SuiteFailed
-from integration.mysql_server import Server
-from integration.private_mysql import find_mysql
+from integration.servers.mysql_server import Server
+from integration.servers.private_mysql import find_mysql
 
 REQUIRED = "REQUIRE_DRIVER_SUITES"  # names of suites that may not be left out
 ROUNDS = 2  # through Upwell

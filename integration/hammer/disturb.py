@@ -24,7 +24,7 @@ from integration.hammer.readers import Trouble
 from integration.hammer.sessions import APP, THIRD
 from integration.hammer.tables import DATABASE, VERSIONED
 from integration.hammer.writers import Tracked
-from integration.mysql_server import Server
+from integration.servers.mysql_server import Server
 from upwell.client import Client
 from upwell.errors import UpwellError
 

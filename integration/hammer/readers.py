@@ -23,7 +23,7 @@ from integration.hammer.judge import SWAPS, Finding, Group, History, Seen, judge
 from integration.hammer.tables import DATABASE as VERSIONS
 from integration.hammer.tables import GROUPS, VERSIONED, Read, Values
 from integration.hammer.writers import IMPATIENT, RECONNECT, Worker
-from integration.mysql_server import Server
+from integration.servers.mysql_server import Server
 from upwell.client import Client
 from upwell.errors import CannotFill, DeadlinePassed, Unavailable, UnknownCache, UpwellError
 from upwell.rows import Answer

@@ -43,7 +43,7 @@ from integration.hammer.sessions import (
 )
 from integration.hammer.tables import DATABASE, GROUPS, TABLES, VERSIONED, first_rows
 from integration.hammer.writers import VersionWriter, Worker
-from integration.private_mysql import NoMySQL, Server, find_mysql
+from integration.servers.private_mysql import NoMySQL, Server, find_mysql
 from upwell.client import Client
 from upwell.errors import UpwellError
 

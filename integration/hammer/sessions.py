@@ -19,8 +19,8 @@ from integration.hammer.readers import INTERRUPTED, Trouble, shows
 from integration.hammer.session_judge import LOCKED, NOT_COUNTED, Floor, OneState, stale
 from integration.hammer.tables import DATABASE, GROUPS, VERSIONED
 from integration.hammer.writers import IMPATIENT, IN_THE_WAY, RECONNECT, Worker
-from integration.mysql_server import Server
-from integration.wire_client import Prepared, Row, WireClient
+from integration.servers.mysql_server import Server
+from integration.support.wire_client import Prepared, Row, WireClient
 
 APP, THIRD = "app", "third"  # accounts, both without a password
 PATIENCE = 60.0  # seconds in which an answer must come

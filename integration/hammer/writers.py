@@ -21,7 +21,7 @@ from pymysql.constants import CLIENT
 from gtid_tracker.gtid import Gtid
 from integration.hammer.judge import Finding, Group, History
 from integration.hammer.tables import DATABASE, GROUPS, KEYS, PARTS, TOKENS, keys_of
-from integration.mysql_server import Server
+from integration.servers.mysql_server import Server
 
 PAUSE = 0.006  # seconds between transactions, on average
 RECONNECT = 0.05

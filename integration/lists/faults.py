@@ -1,4 +1,4 @@
-"""Faults of lists, planted one at a time: the judge must find each (`integration/test_random_lists.py`)."""
+"""Faults of lists, planted one at a time: the judge must find each (`integration/lists/test_random_lists.py`)."""
 
 from __future__ import annotations
 

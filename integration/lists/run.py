@@ -11,9 +11,9 @@ import os
 import sys
 from collections.abc import Sequence
 
-from integration.campaign import campaign
 from integration.lists.judge import judged
 from integration.oracle.asker import asker_beside
+from integration.support.campaign import campaign
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

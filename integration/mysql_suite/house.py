@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pymysql
 
-from integration.mysql_server import PrivateMySQL
 from integration.mysql_suite.package import Suite
 from integration.mysql_suite.tally import Finding, Tally
 from integration.mysql_suite.tap import Tap
-from integration.proxy_thread import Beside, proxy_in_thread
+from integration.servers.mysql_server import PrivateMySQL
+from integration.support.proxy_thread import Beside, proxy_in_thread
 
 FLAGS = (
     "--innodb-lock-wait-timeout=1",

@@ -13,7 +13,7 @@ from integration.mysql_suite.choice import choice
 from integration.mysql_suite.statements import names_session_variable, without_end
 from integration.mysql_suite.tally import Finding, Tally
 from integration.oracle.answers import Announced, Answer, difference, explained, parse, same_rows
-from integration.proxy_thread import Beside
+from integration.support.proxy_thread import Beside
 
 SKIP = b"/* upwell: skip */ "
 TIMES = 5  # a read is asked until it is a hit

@@ -14,9 +14,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from integration import debian_mysql
-from integration.debian_mysql import PrivateApt, cache_folder, newest_unpacked, only_one_process
-from integration.mysql_server import CannotStart, Installation
+from integration.servers import debian_mysql
+from integration.servers.debian_mysql import PrivateApt, cache_folder, newest_unpacked, only_one_process
+from integration.servers.mysql_server import CannotStart, Installation
 
 PACKAGE = r"^mysql-testsuite(-[0-9.]+)?$"
 INSIDE = "usr/lib/mysql-test"

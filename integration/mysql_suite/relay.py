@@ -14,8 +14,8 @@ from integration.mysql_suite.judge import SKIP, Judge, Read
 from integration.mysql_suite.statements import Treatment, treatment
 from integration.mysql_suite.tally import Tally
 from integration.mysql_suite.upstream import Upstream, error
-from integration.proxy_thread import Beside
-from integration.raw_client import Ended
+from integration.support.proxy_thread import Beside
+from integration.support.raw_client import Ended
 from proxy.mysql.login.login_packets import parse_greeting
 from proxy.mysql.wire.packets import (
     CLIENT_DEPRECATE_EOF,

@@ -20,14 +20,14 @@ from typing import Any
 
 import structlog
 
-from integration.campaign import in_memory, planned_in_place
-from integration.mysql_server import CannotStart
 from integration.mysql_suite import package
 from integration.mysql_suite.house import House, Spoilt
 from integration.mysql_suite.package import Suite
 from integration.mysql_suite.scripts import SUITES, Played, all_tests, path_of, play
 from integration.mysql_suite.tally import Finding, Tally
 from integration.mysql_suite.tap import Tap
+from integration.servers.mysql_server import CannotStart
+from integration.support.campaign import in_memory, planned_in_place
 
 TEST_SECONDS = 60.0
 AT_A_GLANCE = ("cached", "hit", "refused", "passed", "forwarded")

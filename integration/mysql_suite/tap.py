@@ -11,8 +11,8 @@ from contextlib import suppress
 from integration.mysql_suite.relay import Around, Relay
 from integration.mysql_suite.tally import Finding, Tally
 from integration.mysql_suite.upstream import PATIENCE, Gone
-from integration.proxy_thread import Beside
-from integration.raw_client import Ended
+from integration.support.proxy_thread import Beside
+from integration.support.raw_client import Ended
 
 
 class Tap(Around):

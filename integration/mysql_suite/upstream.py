@@ -7,7 +7,7 @@ import socket
 import struct
 from collections.abc import Callable
 
-from integration.raw_client import Ended, RawClient
+from integration.support.raw_client import Ended, RawClient
 from proxy.mysql.wire.packets import ERR, packet
 
 PATIENCE = 45.0  # seconds that a statement may take through the proxy

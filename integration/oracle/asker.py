@@ -12,14 +12,14 @@ from time import monotonic
 import pymysql
 
 from gtid_tracker.gtid import GtidSet
-from integration.mysql_server import Server
 from integration.oracle.answers import Answer, parse
 from integration.oracle.settings import USUALLY, Settings
 from integration.oracle.trees import Spelled, payload
 from integration.oracle.world import LOOSE
-from integration.proxy_thread import Beside, proxy_in_thread
-from integration.raw_client import Ended, RawClient
-from integration.served import Reads
+from integration.servers.mysql_server import Server
+from integration.support.proxy_thread import Beside, proxy_in_thread
+from integration.support.raw_client import Ended, RawClient
+from integration.support.served import Reads
 from proxy.mysql.wire.packets import packet
 
 LOST = 2013  # the connection ended
@@ -242,7 +242,7 @@ class Asker:
         return {name: cache.why for name, cache in list(caches.items()) if DISTRUSTED in cache.why}
 
     def until_hit(self, text: str, values: Sequence[Spelled] | None = None) -> None:
-        """Reads through the proxy until a read is a hit (`integration/served.py`)."""
+        """Reads through the proxy until a read is a hit (`integration/support/served.py`)."""
         reads = Reads("hit")
         while True:
             self.ask("through", text, values)

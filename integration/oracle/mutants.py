@@ -38,12 +38,12 @@ import sqltypes.ordering
 from dataflow.operators.answer import AnswerNode
 from dataflow.operators.topk import TopKNode
 from dataflow.readers.reader import ReaderNode
-from integration.campaign import in_memory, planned_in_place
-from integration.mysql_server import Server
 from integration.oracle.asker import asker_beside
 from integration.oracle.grammar import Focus
 from integration.oracle.run import DATABASE, READERS, oracle
-from integration.private_mysql import find_mysql
+from integration.servers.mysql_server import Server
+from integration.servers.private_mysql import find_mysql
+from integration.support.campaign import in_memory, planned_in_place
 from planner.evict.evict import Analysis, _Select
 from tests.simulation.mutant import Patch, all_of, attribute, edit, nothing, rewritten
 

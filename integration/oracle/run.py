@@ -15,8 +15,6 @@ from time import monotonic
 
 import pymysql
 
-from integration.campaign import campaign
-from integration.mysql_server import Server
 from integration.oracle.asker import Asker, asker_beside
 from integration.oracle.coverage import never
 from integration.oracle.grammar import ANYTHING, Focus
@@ -24,6 +22,8 @@ from integration.oracle.round import Finding, Round, Tally
 from integration.oracle.script import Script
 from integration.oracle.shrink import Shrinker
 from integration.oracle.writer import EVERY
+from integration.servers.mysql_server import Server
+from integration.support.campaign import campaign
 from proxy.mysql.wire import rows
 from tests.support.in_steps import everything_in_steps
 

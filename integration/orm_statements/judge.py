@@ -16,7 +16,7 @@ from integration.mysql_suite.choice import choice
 from integration.oracle.answers import Announced, Answer, difference, explained, parse, same_rows
 from integration.orm_statements.kinds import Written, is_select, why_not_deterministic
 from integration.orm_statements.script import DATABASE, Header, Script, Step, as_text, packed
-from integration.raw_client import Prepared, RawClient
+from integration.support.raw_client import Prepared, RawClient
 from proxy.mysql.wire.packets import CLIENT_DEPRECATE_EOF, ERR
 
 READS = 6  # of one SELECT, until it is a hit

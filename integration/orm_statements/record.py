@@ -11,12 +11,12 @@ from contextlib import closing
 from pathlib import Path
 
 from integration.clients.tools import NotObtainable, checked
-from integration.mysql_server import Server
 from integration.orm_statements import frameworks
 from integration.orm_statements.data import TABLES, inserts
 from integration.orm_statements.recorder import Recorder
 from integration.orm_statements.script import DATABASE, SCRIPTS, Header, write
-from integration.private_mysql import find_mysql
+from integration.servers.mysql_server import Server
+from integration.servers.private_mysql import find_mysql
 from proxy.mysql.wire.packets import CLIENT_MULTI_STATEMENTS
 
 SCHEMA = Path(__file__).with_name("schema.sql")

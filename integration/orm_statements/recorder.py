@@ -9,7 +9,7 @@ from contextlib import suppress
 
 from integration.mysql_suite.upstream import Gone, Upstream
 from integration.orm_statements.script import Bound, Step, parsed
-from integration.raw_client import Ended
+from integration.support.raw_client import Ended
 from proxy.mysql.wire.packets import (
     CLIENT_DEPRECATE_EOF,
     CLIENT_QUERY_ATTRIBUTES,

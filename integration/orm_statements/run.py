@@ -22,13 +22,13 @@ from pathlib import Path
 import pymysql
 
 from integration.clients.world import upwell_beside
-from integration.mysql_server import Server
 from integration.orm_statements.data import restored
 from integration.orm_statements.judge import Place, Round, Verdict, make_caches, open_ones, play, refusals
 from integration.orm_statements.kinds import is_select
 from integration.orm_statements.record import made
 from integration.orm_statements.script import Script, all_scripts
-from integration.private_mysql import find_mysql
+from integration.servers.mysql_server import Server
+from integration.servers.private_mysql import find_mysql
 from proxy.auto.passed_reads import shape_of
 
 # A shape is cached as soon as it is read twice: what is judged is which ones can be.

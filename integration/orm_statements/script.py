@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from integration.raw_client import joined, nulls
+from integration.support.raw_client import joined, nulls
 from proxy.mysql.wire.packets import lenenc, read_lenenc
 
 SCRIPTS = Path(__file__).with_name("scripts")

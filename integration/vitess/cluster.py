@@ -23,8 +23,8 @@ from typing import Any
 
 import pymysql
 
-from integration.mysql_server import Server, free_port, start_reaper
-from integration.private_mysql import find_mysql
+from integration.servers.mysql_server import Server, free_port, start_reaper
+from integration.servers.private_mysql import find_mysql
 
 CELL = "zone1"
 ACCOUNT = ("vt", "vt")  # of the tablets: unmanaged ones ask for a password

@@ -9,8 +9,8 @@ from contextlib import contextmanager
 from examples.lobsters.data import Shape
 from examples.lobsters.keyspace import VSCHEMA, load_keyspace
 from examples.lobsters.load import Connection
-from integration.existing_vitess import ExistingVitess
-from integration.private_mysql import existing
+from integration.servers.existing_vitess import ExistingVitess
+from integration.servers.private_mysql import existing
 from integration.vitess.cluster import Cluster
 from integration.vitess.proxy import address
 

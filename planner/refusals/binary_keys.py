@@ -2,7 +2,7 @@
 
 MySQL puts a value that a column must equal into the other conditions on the column. `b = 'a' AND FLOOR(b) = 0` and
 `b = x'61' AND FLOOR(b) = 0` have other answers then, and both have the key x'61'. LIKE reads both as strings
-(`integration/test_likes_of_bytes.py`).
+(`integration/planner_truth/test_likes_of_bytes.py`).
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
 MySQL 9.7 goes on with what it was once given: behind 0, `DATE(c) > ?` finds nothing for 3. So what an execution gives
 may depend on those before it, of which nobody here knows. Measured of pairs of values of one type in all forms of
-`integration/untyped_parameters.py`: it is so of numbers and of what is no date beside a date, and of strings like '1.5'
-beside a number; besides, in lists, of numbers without a sign, and where the types differ.
+`integration/prepared/untyped_parameters.py`: it is so of numbers and of what is no date beside a date, and of strings
+like '1.5' beside a number; besides, in lists, of numbers without a sign, and where the types differ.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 tomorrow: such a query is refused.
 
 It does so wherever a TIME is compared or combined with a DATE, DATETIME or TIMESTAMP, and where a function wants a
-date. Every expression of a query is visited, in the scope of its names; `integration/test_current_date.py` asks MySQL
-about all the forms. A string or a number beside a TIME is read as a TIME, which no date is in.
+date. Every expression of a query is visited, in the scope of its names; `integration/clock/test_current_date.py` asks
+MySQL about all the forms. A string or a number beside a TIME is read as a TIME, which no date is in.
 
 On the way a query is refused in which a name is one table in the condition of a join, and another elsewhere: the
 condition knows only the tables that are joined by then, from the last comma or bracket on, and those of queries around.

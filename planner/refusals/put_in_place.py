@@ -4,7 +4,7 @@ MySQL may put the constant in the column's place in the other comparison, and th
 written: `d = '2024-02-29'` makes `20240229 IN (d, 5)` false, for the number is compared with a text, but
 `d = DATE'2024-02-29'` and a bound parameter make it true. Both have the same key. So dates beside numbers are MySQL's
 to compare, and so are all but numbers in IN and BETWEEN beside numbers. What matters was found by a sweep of all types
-over all comparisons and functions (`integration/test_put_in_place.py`): functions keep the column.
+over all comparisons and functions (`integration/planner_truth/test_put_in_place.py`): functions keep the column.
 
 Columns are told by their names alone (`planner/refusals/pinned.py`).
 """

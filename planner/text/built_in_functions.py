@@ -58,7 +58,7 @@ HARMLESS = words(
 MOVED = words("md5 sha sha1")
 MOVED_IN: ServerVersion = (9, 6, 0)
 
-# MySQL's own in the newest version that was asked (integration/test_statement_kinds.py), but not in 8.4.
+# MySQL's own in the newest version that was asked (integration/sessions/test_statement_kinds.py), but not in 8.4.
 NEWER = words("etag from_vector string_to_vector to_vector vector_dim vector_to_string")
 NEWER_FROM: ServerVersion = (9, 7, 0)
 

@@ -3,7 +3,8 @@
 By an index MySQL looks for the other side's value as the column's type has it: rounded to the column's digits, cut to
 its range, or in its order. Without one it compares in a type that both sides fit into. Where the two differ, the answer
 depends on the plan, and MySQL may choose another plan after any change. What is here was found by sweeps over types,
-comparisons, constants and expressions with MySQL as the judge (`integration/test_by_index_*.py`). `table` shows it.
+comparisons, constants and expressions with MySQL as the judge (`integration/planner_truth/test_by_index_*.py`). `table`
+shows it.
 """
 
 from __future__ import annotations

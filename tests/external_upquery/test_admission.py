@@ -1,5 +1,6 @@
 """Whether a source is there that has closed a connection: what no MySQL can be made to do at will. How MySQL itself
-ends sessions, and shuts down, is in `integration/test_killed_sessions.py` and `integration/test_mysql_outages.py`."""
+ends sessions, and shuts down, is in `integration/protocol/test_killed_sessions.py` and
+`integration/outages/test_mysql_outages.py`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Keys and orders of strings; the whole comparison with MySQL is `integration/test_collations_mysql.py`."""
+"""Keys and orders of strings; the whole comparison with MySQL is
+`integration/planner_truth/test_collations_mysql.py`."""
 
 from __future__ import annotations
 

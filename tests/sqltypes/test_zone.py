@@ -1,4 +1,4 @@
-"""What the clocks of a zone say, and when. That MySQL says the same: `integration/test_zone_instants.py`."""
+"""What the clocks of a zone say, and when. That MySQL says the same: `integration/clock/test_zone_instants.py`."""
 
 from __future__ import annotations
 

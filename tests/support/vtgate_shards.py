@@ -20,7 +20,7 @@ import grpc
 import pymysql
 
 from gtid_tracker.gtid import GtidSet
-from integration.mysql_server import Server
+from integration.servers.mysql_server import Server
 from tests.support import vitess_events as made
 from tests.support.scripted_vtgate import Abort, Step
 from tests.support.vitess_events import HEARTBEAT, KEYSPACE, Values, response

@@ -28,7 +28,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 
-from integration.raw_client import Ended, RawClient, payloads_of
+from integration.support.raw_client import Ended, RawClient, payloads_of
 from proxy.mysql.login.login_packets import HandshakeResponse, parse_handshake_response
 from proxy.mysql.wire.packets import (
     CLIENT_CONNECT_ATTRS,

@@ -145,7 +145,7 @@ class Compared:
 
     def is_turned(self, statement: PreparedStatement) -> bool:
         """Whether MySQL may compare in another type than the cache's query does: by what it was given before. Measured:
-        of each type of column, with each type before each other (`integration/test_bound_before.py`)."""
+        of each type of column, with each type before each other (`integration/prepared/test_bound_before.py`)."""
         texts = self.strings | self.days | self.times
         return (
             (statement.turned and bool(texts))

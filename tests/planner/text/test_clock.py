@@ -1,4 +1,5 @@
-"""Functions of the clock in a text: where they stand, and what they are. `integration/test_clock.py` asks MySQL."""
+"""Functions of the clock in a text: where they stand, and what they are. `integration/clock/test_clock.py` asks
+MySQL."""
 
 from __future__ import annotations
 

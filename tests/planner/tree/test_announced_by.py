@@ -1,4 +1,4 @@
-"""Which parameters tell of what type a column is. `integration/test_shown_parameters.py` asks MySQL."""
+"""Which parameters tell of what type a column is. `integration/prepared/test_shown_parameters.py` asks MySQL."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """What a statement does to its session, told from its text: the table, and what the text adds.
 
-That the effects are MySQL's, `integration/test_statement_effects.py` shows.
+That the effects are MySQL's, `integration/sessions/test_statement_effects.py` shows.
 """
 
 from __future__ import annotations

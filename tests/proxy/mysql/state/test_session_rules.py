@@ -1,7 +1,7 @@
 """What a statement that MySQL has answered leaves of a session, without a session: examples of each rule.
 
-That these are MySQL's, `integration/test_mysql_sessions.py`, `integration/test_mysql_transactions.py` and
-`integration/test_kinds_of_transactions.py` show.
+That these are MySQL's, `integration/sessions/test_mysql_sessions.py`,
+`integration/transactions/test_mysql_transactions.py` and `integration/transactions/test_kinds_of_transactions.py` show.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""Which texts are a lone SET NAMES. `integration/test_set_names.py` compares what is made of them with MySQL."""
+"""Which texts are a lone SET NAMES. `integration/settings/test_set_names.py` compares what is made of them with
+MySQL."""
 
 from __future__ import annotations
 

@@ -1,0 +1,140 @@
+"""`make run` from nothing to its first screen, and for a MySQL that exists."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from urllib.request import urlopen
+
+import pytest
+
+from examples.lobsters import screen
+from integration.servers.mysql_server import Server
+
+ROOT = Path(__file__).parents[2]
+
+
+def begin(tmp_path: Path, *arguments: str) -> subprocess.Popen[str]:
+    """The program that `make run` starts. What it keeps goes to a folder of the test; MySQL's packages are those that
+    the other tests use."""
+    temporary = tmp_path / "t"
+    temporary.mkdir()
+    packages = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
+    kept = {"XDG_CACHE_HOME": packages} | {name: str(tmp_path) for name in ("HOME", "XDG_STATE_HOME", "XDG_DATA_HOME")}
+    return subprocess.Popen(
+        [sys.executable, "-m", "examples.lobsters.run", *arguments],
+        cwd=ROOT,
+        env=os.environ | kept | {"UPSTREAM": "", "SCALE": "", "COLUMNS": "80"},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+
+
+def printed_until(
+    command: subprocess.Popen[str], last: str, meanwhile: Callable[[list[str]], None] = lambda lines: None
+) -> list[str]:
+    """The lines until one that has this expression. Then `meanwhile`, and Ctrl-C, which must end it well."""
+    assert command.stdout is not None
+    printed: list[str] = []
+    for line in command.stdout:
+        printed.append(line.rstrip("\n"))
+        if re.search(last, line):
+            break
+    try:
+        meanwhile(printed)
+    finally:
+        command.send_signal(signal.SIGINT)
+    rest = command.stdout.read()
+    assert command.wait(60) == 0, rest
+    assert rest.strip() == "stopped", "\n".join([*printed, rest])
+    return printed
+
+
+def the_lines_to_copy_work(printed: list[str], state: Path) -> None:
+    """Each of them, as it is printed, by the user of the proxy, whose state is there."""
+    (mysql,) = (line for line in printed if " -h 127.0.0.1 -P " in line)
+    done = subprocess.run(f"{mysql} -e 'SELECT COUNT(*) > 0 FROM stories'", shell=True, capture_output=True, text=True)
+    assert done.stdout.split()[-1:] == ["1"], done.stderr
+    (caches,) = (line for line in printed if " cache ls --grpc " in line)
+    environment = os.environ | {"XDG_STATE_HOME": str(state)}
+    done = subprocess.run(caches, cwd=ROOT, env=environment, shell=True, capture_output=True, text=True)
+    assert "lobsters_u1" in done.stdout, done.stderr
+    (page,) = (line.split()[1] for line in printed if line.startswith("  curl "))
+    with urlopen(page, timeout=60) as answer:
+        assert answer.status == 200
+
+
+def test_a_given_mysql_is_served_and_where_nothing_is_cached_the_next_steps_are_told(
+    mysql: Server, database: str, tmp_path: Path
+) -> None:
+    with begin(tmp_path, "--upstream", f"{mysql.url}/{database}") as command:
+        lines = printed_until(command, "^  `upwell serve --auto-cache=on`")
+    printed = "\n".join(lines)
+    assert sum("MySQL" in line.split(":")[0] for line in lines if "127.0.0.1" in line) == 1
+    assert any(" -h 127.0.0.1 -P" in line and line.endswith(database) for line in lines), printed
+    assert "Nothing is cached yet. What to do next:" in printed and "CREATE CACHE FROM SELECT" in printed
+    assert mysql.execute(f"SHOW TABLES FROM `{database}`") == ()
+
+
+def test_the_demo_prints_no_line_to_copy_for_a_proxy_that_has_ended(
+    mysql: Server, database: str, tmp_path: Path
+) -> None:
+    with begin(tmp_path, "--demo", "--upstream", f"{mysql.url}/{database}") as command:
+        printed, _ = command.communicate(timeout=120)
+    assert command.returncode == 0, printed
+    assert "Nothing is cached yet" in printed and "`make run` goes on serving" in printed.splitlines()[-1]
+    assert not [word for word in ("To copy", " -P ", "curl", "--grpc", "Ctrl-C") if word in printed], printed
+
+
+@pytest.mark.timeout(600)
+def test_the_first_screen_is_measured_and_ctrl_c_leaves_nothing(tmp_path: Path) -> None:
+    with begin(tmp_path, "--scale=0.02", "--brief") as command:
+        printed = printed_until(command, "^  /.*/upwell.log$", lambda lines: the_lines_to_copy_work(lines, tmp_path))
+    text = "\n".join(printed)
+    first = next(place for place, line in enumerate(printed) if line.startswith("A page ("))
+    shown = printed[first:]
+    assert len(shown) <= screen.HEIGHT and max(map(len, shown[:-1])) <= screen.WIDTH, text
+    assert screen.outline(shown) == screen.outline(screen.block_of(screen.README.read_text(), "screen")), text
+    assert "answers of both ports compared: equal" in text
+    assert not Path(printed[-1].strip()).exists()
+
+
+def test_a_mysql_that_cannot_be_used_is_told_in_words(mysql: Server, database: str, tmp_path: Path) -> None:
+    account = f"u{os.getpid()}_words"
+    mysql.execute(f"CREATE USER {account}@'%' IDENTIFIED BY 'pw'")
+    where = f"127.0.0.1:{mysql.port}"
+    said = {
+        "garbage": "'garbage' is not a MySQL address: write mysql://user:password@host:port",
+        "mysql://root@127.0.0.1:1": "Can't connect to MySQL server on '127.0.0.1' (Connection refused) (2003)",
+        f"mysql://{account}:wrong@{where}": f"Access denied for user '{account}'@",
+        f"mysql://{account}:pw@{where}/{database}": f"Access denied for user '{account}'@",
+        f"mysql://{account}:pw@{where}": "may not read the binlog (GRANT REPLICATION SLAVE ON *.* TO",
+    }
+    try:
+        for number, (upstream, words) in enumerate(said.items()):
+            folder = tmp_path / str(number)
+            folder.mkdir()
+            with begin(folder, "--demo", "--upstream", upstream) as command:
+                printed, _ = command.communicate(timeout=120)
+            assert command.returncode == 3 and words in printed, printed
+            for noise in ("Traceback", "Errno", "(1", "(20", "packages"):
+                assert noise not in printed.replace("(1044)", "").replace("(1045)", "").replace("(2003)", ""), printed
+    finally:
+        mysql.execute(f"DROP USER {account}@'%'")
+
+
+def test_an_empty_database_of_the_samples_name_is_not_taken_for_the_sample(
+    own_mysql: Callable[..., Server], tmp_path: Path
+) -> None:
+    server = own_mysql()
+    server.execute("CREATE DATABASE lobsters")
+    with begin(tmp_path, "--demo", "--upstream", server.url) as command:
+        printed, _ = command.communicate(timeout=120)
+    assert command.returncode == 0 and "Nothing is cached yet" in printed, printed
