@@ -88,8 +88,8 @@ PYTEST = PYTHONDONTWRITEBYTECODE= $(PY) -m pytest
 SPREAD = -n $(or $(JOBS),$(if $(UPSTREAM),1,auto)) --timeout=300 --durations=12 --durations-min=2
 
 .PHONY: test unit
-test: $(DEV_READY)  ## every test, on a real MySQL: JOBS=processes ARGS='path -k name'
-	@UPSTREAM_TEST="$$UPSTREAM" $(PYTEST) $(SPREAD) $(ARGS)
+test: $(DEV_READY)  ## the tests that a change reaches, on a real MySQL; ALL=1: every one: JOBS=processes ARGS='path -k name'
+	@UPSTREAM_TEST="$$UPSTREAM" $(PYTEST) $(SPREAD) $(if $(ALL),,--reached) $(ARGS)
 
 unit: $(DEV_READY)  ## the tests that need no MySQL: SEED=n draws other random cases
 	@$(PYTEST) tests $(SPREAD) $(if $(SEED),--hypothesis-seed=$(SEED)) $(ARGS)

@@ -19,6 +19,10 @@ import pytest
 import structlog
 from hypothesis import settings
 
+ROOT = Path(__file__).parent
+# By group of tests that no change reaches: its files, which are not collected.
+LEFT_OUT = pytest.StashKey[dict[str, frozenset[str]]]()
+
 SPREAD = frozenset({"tests/simulation/test_mutants.py"})
 LOADS = frozenset(
     {
@@ -28,17 +32,12 @@ LOADS = frozenset(
     }
 )
 # They share a proxy and its Spark (`integration/bulk/filler.py`).
-FILLS = frozenset(
-    {"integration/bulk/test_audit.py", "integration/bulk/test_bulk_clusters.py", "integration/bulk/test_bulk_fills.py"}
-)
+FILLS = frozenset(f"integration/bulk/test_{name}.py" for name in ("audit", "bulk_clusters", "bulk_fills"))
 # They share a Vitess, which has to be built the first time; the others have one of their own, which they change.
 OWN_VITESS = frozenset(
     f"integration/vitess/test_vitess_{name}.py" for name in ("ddl", "failover", "hammer", "moved_tables", "reshard")
 )
-VITESS = frozenset(
-    f"integration/vitess/{path.name}" for path in Path(__file__).parent.glob("integration/vitess/test_*.py")
-)
-VITESS -= OWN_VITESS
+VITESS = frozenset(f"integration/vitess/{path.name}" for path in ROOT.glob("integration/vitess/test_*.py")) - OWN_VITESS
 TOGETHER = {"loads": LOADS, "fills": FILLS, "vitess": VITESS, "own_vitess": OWN_VITESS}
 # Seconds that a piece takes, where it is long. `make test` prints the slowest tests.
 SECONDS = {
@@ -91,8 +90,53 @@ SECONDS = {
 }
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--reached",
+        action="store_true",
+        help="leave out the groups of tests that no change reaches (tests/support/reached.py), where none are named",
+    )
+
+
+def names_tests(config: pytest.Config) -> bool:
+    """Whether the command line says which tests are wanted."""
+    option = config.option
+    by_path = config.args_source is pytest.Config.ArgsSource.ARGS
+    return bool(by_path or option.keyword or option.markexpr or option.lf or option.failedfirst)
+
+
+def leave_out(config: pytest.Config) -> dict[str, frozenset[str]]:
+    """What is not collected. Who starts processes of tests decides for all of them."""
+    if hasattr(config, "workerinput"):
+        given: dict[str, frozenset[str]] = config.workerinput["left_out"]
+        return given
+    if not config.option.reached or names_tests(config):
+        return {}
+    from tests.support.reached import left_out
+
+    return left_out(ROOT)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_configure_node(node: Any) -> None:
+    node.workerinput["left_out"] = node.config.stash[LEFT_OUT]
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    path = collection_path.relative_to(ROOT).as_posix()
+    return True if any(path in files for files in config.stash[LEFT_OUT].values()) else None
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    from tests.support.reached import in_words
+
+    for name, files in config.stash[LEFT_OUT].items():
+        terminalreporter.write_line(in_words(name, files))
+
+
 def pytest_configure(config: pytest.Config) -> None:
     """Cases that hypothesis draws are the same each time, unless a seed is given; a busy machine may take long."""
+    config.stash[LEFT_OUT] = leave_out(config)
     settings.register_profile("upwell", deadline=None, derandomize=config.getoption("--hypothesis-seed") is None)
     settings.load_profile("upwell")
     # As `serve` does: with rich, structlog's own choice, one traceback with all local values takes seconds.
@@ -128,7 +172,7 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
 
 def names_units(argument: str) -> bool:
     """Whether an argument names tests that need no MySQL."""
-    return Path(argument.partition("::")[0]).absolute().is_relative_to(Path(__file__).parent / "tests")
+    return Path(argument.partition("::")[0]).absolute().is_relative_to(ROOT / "tests")
 
 
 def piece_of(nodeid: str) -> str:

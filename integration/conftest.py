@@ -2,9 +2,9 @@
 
 `mysql` is shared by the whole run: tests work in a `database` of their own and change no global setting.
 `asker` has sessions at MySQL and through a proxy, shared by the tests of a file.
-`vitess` is a Vitess of processes, shared by all tests that ask it; `own_vitess` is one of a file's own.
-`filler` is a proxy whose Spark the tests of large fills share.
-`own_mysql` lends servers to one test, to be restarted, killed or started with other flags (`server_pool.py`).
+`own_mysql` lends servers to one test, to be restarted, killed or started with other flags (`servers/server_pool.py`).
+
+Fixtures of one folder are in its own `conftest.py`.
 """
 
 from __future__ import annotations
@@ -12,18 +12,13 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import ExitStack, closing
 
 import pytest
 
-from integration.bulk.filler import FILLER, SHARERS
-from integration.clients.tools import NotObtainable
 from integration.oracle.asker import Asker, asker_beside
 from integration.servers.private_mysql import Server, find_mysql
 from integration.servers.server_pool import ServerPool
-from integration.support.proxy_thread import Beside
-from integration.vitess.cluster import Cluster
-from integration.vitess.shop import vitess_with_shop
 
 OwnMySQL = Callable[..., Server]
 # Tests write little: most of what a start writes is the redo log. They kill servers, but not the machine: what was
@@ -86,41 +81,3 @@ def asker(mysql: Server, tmp_path_factory: pytest.TempPathFactory) -> Iterator[A
     """`asker.begin(statements)` makes a test's database, empty but for what these make; no cache is left of others."""
     with asker_beside(mysql, f"t{os.getpid()}_asked", tmp_path_factory.mktemp("state")) as found:
         yield found
-
-
-@contextmanager
-def built_vitess() -> Iterator[Cluster]:
-    """A Vitess with a keyspace of one shard and one of two (`vitess/shop.py`), where it can be built: the first time
-    that takes some minutes (`make vitess`). Where not, its tests are left out, but not with REQUIRE_VITESS."""
-    with ExitStack() as stack:
-        try:
-            found = stack.enter_context(vitess_with_shop())
-        except NotObtainable as reason:
-            assert not os.environ.get("REQUIRE_VITESS"), reason
-            pytest.skip(f"without Vitess: {reason}")
-        yield found
-
-
-@pytest.fixture(scope="session")
-def vitess() -> Iterator[Cluster]:
-    with built_vitess() as found:
-        yield found
-
-
-@pytest.fixture(scope="module")
-def own_vitess() -> Iterator[Cluster]:
-    """For a file's tests that change what it consists of."""
-    with built_vitess() as found:
-        yield found
-
-
-@pytest.fixture
-def filler(mysql: Server, tmp_path_factory: pytest.TempPathFactory) -> Beside:
-    return FILLER.beside(mysql, tmp_path_factory.mktemp("state"))
-
-
-@pytest.hookimpl(trylast=True)
-def pytest_runtest_teardown(nextitem: pytest.Item | None) -> None:
-    """Behind the last test that shares it the proxy ends: it would follow the binlog for nobody."""
-    if nextitem is None or nextitem.path.name not in SHARERS:
-        FILLER.close()

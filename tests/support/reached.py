@@ -1,0 +1,215 @@
+"""Which groups of costly tests a change reaches: `python -m tests.support.reached`. `make test` leaves the others out.
+
+Everything imports everything by way of `proxy.app`. So a group is not reached by what its tests import of the product,
+but by what is particular to it there: modules with the group's words in their path, those in its folders, and those
+that nothing but these imports. Of tests and helpers it is what its tests import, directly or not.
+
+What counts as changed: what the working tree has otherwise than the commit at which this line of work began. That is
+the merge base with `origin/main`, else with `main` where another branch is worked on, else the last tag. Where there is
+no such commit, and where there is no git, everything counts as changed.
+"""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path, PurePosixPath
+
+ROOT = Path(__file__).parents[2]
+PRODUCT = ("bulk", "dataflow", "external_upquery", "gtid_tracker", "planner", "proxy", "sqltypes", "upwell", "vstream")
+BESIDE = ("integration", "tests", "examples", "benchmarks")
+# What decides how every test runs. Paths, or beginnings of paths.
+REACHES_ALL = ("pyproject.toml", "requirements/", "conftest.py", "integration/conftest.py", "tests/support/reached.py")
+
+
+@dataclass(frozen=True)
+class Group:
+    """Costly tests of one thing.
+
+    `tests`: their folders and files. `helpers`: modules; a test that imports one belongs to the group.
+    `words`: parts of the paths of modules that are particular to it. `paths`: beginnings of such paths, and of others.
+    """
+
+    name: str
+    tests: tuple[str, ...]
+    helpers: tuple[str, ...] = ()
+    words: frozenset[str] = frozenset()
+    paths: tuple[str, ...] = ()
+
+    def has_test(self, path: str) -> bool:
+        return path.startswith(self.tests)
+
+    def names(self, path: str) -> bool:
+        """Whether a path by itself says that it is the group's."""
+        return path.startswith((*self.tests, *self.paths)) or bool(self.words & words_of(path))
+
+
+VITESS = frozenset({"vitess", "vtgate", "vschema", "vindex"})
+GROUPS = (
+    Group("Vitess", ("integration/vitess/",), words=VITESS, paths=("protos/vstream/",)),
+    Group("a scripted vtgate", ("integration/scripted_vtgate/",), words=VITESS | {"shard", "shards"}),
+    Group(
+        "Spark",
+        ("integration/bulk/",),
+        helpers=("integration/bulk/filler.py",),
+        words=frozenset({"spark", "bulk", "binlog_source"}),
+        paths=("proxy/fills/", "examples/lake/"),
+    ),
+    Group("clients and drivers", ("integration/clients/", "integration/driver_suites/"), paths=("proxy/mysql/",)),
+    Group("applications", ("integration/applications/",), paths=("proxy/auto",)),
+    Group("object-relational mappers", ("integration/orm_statements/",), paths=("proxy/auto", "planner/")),
+    Group("Docker", ("integration/servers/test_docker.py",), words=frozenset({"docker"}), paths=("compose.yaml",)),
+)
+
+
+def words_of(path: str) -> frozenset[str]:
+    """The words of a path, in lower case: `proxy/vtgate_watch.py` has proxy, vtgate, watch, and vtgate_watch."""
+    parts = [part.partition(".")[0].lower() for part in PurePosixPath(path).parts]
+    return frozenset(parts).union(*(part.split("_") for part in parts))
+
+
+@dataclass(frozen=True)
+class Tree:
+    """The Python files below a folder, by their paths from there, and what they import of each other."""
+
+    root: Path
+    _known: dict[str, frozenset[str]] = field(default_factory=dict)
+
+    @cached_property
+    def files(self) -> frozenset[str]:
+        found = (path for top in (*PRODUCT, *BESIDE) for path in (self.root / top).rglob("*.py"))
+        return frozenset(path.relative_to(self.root).as_posix() for path in found)
+
+    def imports(self, path: str) -> frozenset[str]:
+        """The files that a file imports; for a test also the `conftest.py` of its folder and of those above."""
+        if path not in self._known:
+            names = imported((self.root / path).read_text())
+            found = {file for name in names if (file := self._file(name)) is not None}
+            if path.startswith("integration/"):
+                above = (f"{folder}/conftest.py" for folder in PurePosixPath(path).parents)
+                found |= {file for file in above if file in self.files}
+            self._known[path] = frozenset(found - {path})
+        return self._known[path]
+
+    def _file(self, module: str) -> str | None:
+        path = module.replace(".", "/")
+        return next((file for file in (f"{path}.py", f"{path}/__init__.py") if file in self.files), None)
+
+    @cached_property
+    def importers(self) -> dict[str, frozenset[str]]:
+        """By each file of the product, the product's files that import it."""
+        found: dict[str, set[str]] = {}
+        for path in self.files:
+            if path.startswith(PRODUCT):
+                for other in self.imports(path):
+                    found.setdefault(other, set()).add(path)
+        return {path: frozenset(others) for path, others in found.items()}
+
+    def members(self, group: Group) -> frozenset[str]:
+        """The group's files of tests."""
+        tests = {path for path in self.files if path.startswith("integration/") and is_test(path)}
+        return frozenset(
+            path for path in tests if group.has_test(path) or not self.imports(path).isdisjoint(group.helpers)
+        )
+
+    def beside(self, group: Group) -> frozenset[str]:
+        """What the group's tests import, directly or not, but for what only the product imports."""
+        seen: set[str] = set()
+        left = list(self.members(group))
+        while left:
+            path = left.pop()
+            if path not in seen:
+                seen.add(path)
+                left += [other for other in self.imports(path) if other.startswith(BESIDE)]
+        return frozenset(seen)
+
+    def particular(self, group: Group) -> frozenset[str]:
+        """The modules of the product that the group's words and folders name, and what only such ones import."""
+        found = {path for path in self.files if path.startswith(PRODUCT) and group.names(path)}
+        grown = True
+        while grown:
+            more = {path for path, others in self.importers.items() if path not in found and others <= found}
+            grown = bool(more)
+            found |= more
+        return frozenset(found)
+
+    def reached(self, group: Group, changed: Iterable[str]) -> bool:
+        """Whether one of these changed files reaches the group's tests."""
+        paths = set(changed)
+        return any(group.names(path) or path.startswith(REACHES_ALL) for path in paths) or not paths.isdisjoint(
+            self.beside(group) | self.particular(group)
+        )
+
+
+def is_test(path: str) -> bool:
+    return PurePosixPath(path).name.startswith("test_")
+
+
+def imported(source: str) -> Iterator[str]:
+    """The names of modules that a file may import, `from a import b` as a and a.b; anywhere in it."""
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module is not None:
+            yield node.module
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+
+
+def git(root: Path, *arguments: str) -> str | None:
+    """What git prints, or None where it fails or is not there."""
+    try:
+        done = subprocess.run(["git", "-C", str(root), *arguments], capture_output=True, text=True, check=False)
+    except OSError:
+        return None
+    return done.stdout.strip() if done.returncode == 0 else None
+
+
+def begun(root: Path) -> str | None:
+    """The commit at which this line of work began. None where nobody can tell."""
+    if found := git(root, "merge-base", "HEAD", "origin/main"):
+        return found
+    if git(root, "rev-parse", "--abbrev-ref", "HEAD") != "main" and (found := git(root, "merge-base", "HEAD", "main")):
+        return found
+    return git(root, "describe", "--tags", "--abbrev=0")
+
+
+def changed(root: Path) -> frozenset[str] | None:
+    """The paths of what has changed since then, what is gone and what is new included. None: nobody can tell."""
+    commit = begun(root)
+    if not commit:
+        return None
+    since = git(root, "diff", "--name-only", "--no-renames", "--relative", commit)
+    new = git(root, "ls-files", "--others", "--exclude-standard")
+    return None if since is None or new is None else frozenset(since.splitlines()) | frozenset(new.splitlines())
+
+
+def left_out(root: Path) -> dict[str, frozenset[str]]:
+    """The groups that no change reaches, by their names, each with its files of tests. A file that a group has which
+    is reached is in none."""
+    paths = changed(root)
+    if paths is None:
+        return {}
+    tree = Tree(root)
+    by_group = {group: tree.members(group) for group in GROUPS}
+    reached = {group for group in GROUPS if tree.reached(group, paths)}
+    run = frozenset().union(*(by_group[group] for group in reached))
+    return {group.name: by_group[group] - run for group in GROUPS if group not in reached}
+
+
+def in_words(name: str, files: frozenset[str]) -> str:
+    count = "1 file" if len(files) == 1 else f"{len(files)} files"
+    return f"left out: {count} of tests of {name}, no change reaches them; `make test ALL=1` runs them"
+
+
+def main() -> None:
+    paths = changed(ROOT)
+    print("everything counts as changed" if paths is None else f"{len(paths)} files have changed")
+    for name, files in left_out(ROOT).items():
+        print(in_words(name, files))
+
+
+if __name__ == "__main__":
+    main()
