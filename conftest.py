@@ -41,26 +41,31 @@ VITESS = frozenset(f"integration/vitess/{path.name}" for path in ROOT.glob("inte
 TOGETHER = {"loads": LOADS, "fills": FILLS, "vitess": VITESS, "own_vitess": OWN_VITESS}
 # Seconds that a piece takes, where it is long. `make test` prints the slowest tests.
 SECONDS = {
+    "own_vitess": 315,
+    "vitess": 290,
     "loads": 120,
     "fills": 100,
-    "vitess": 290,
-    "own_vitess": 315,
     "integration/clients/test_clients.py": 90,
     "integration/bulk/test_binlog_on_spark.py": 80,
-    "integration/bulk/test_binlog_history.py": 50,
-    "integration/bulk/test_binlog_batches.py": 20,
     "integration/stream/test_lost_history.py": 80,  # much of it waiting
     "integration/driver_suites/test_driver_suites.py": 70,
+    "integration/orm_statements/test_orm_statements.py": 70,
     "integration/prepared/test_surprising_parameters.py": 60,
+    "integration/bulk/test_binlog_history.py": 50,
+    "tests/simulation/test_simulation.py": 50,
+    "tests/proxy/test_planning.py": 45,
+    "integration/lists/test_random_lists.py": 40,
+    "tests/proxy/mysql/test_texts.py": 30,
     "integration/outages/test_mysql_outages.py": 25,
-    "integration/servers/test_private_mysql.py": 20,
     "integration/grpc/test_subscriptions.py": 25,
+    "integration/bulk/test_binlog_batches.py": 20,
+    "integration/servers/test_private_mysql.py": 20,
     "integration/commands/test_make_run.py": 20,
     "integration/oracle/test_oracle.py": 20,
-    "integration/lists/test_random_lists.py": 40,
-    "integration/orm_statements/test_orm_statements.py": 70,
     "integration/settings/test_session_needs.py": 20,
     "integration/stream/test_vstream_reconnect.py": 20,
+    "integration/loop_steps/test_loop_steps_of_answers.py": 20,
+    "integration/loop_steps/test_loop_steps_of_changes.py": 20,
     "integration/commands/test_doctor.py": 15,
     "integration/protocol/test_faults.py": 15,
     "integration/trust/test_planted_faults.py": 15,
@@ -68,14 +73,13 @@ SECONDS = {
     "integration/servers/test_server_pool.py": 15,
     "integration/commands/test_shutdown.py": 15,
     "integration/stream/test_vstream_values.py": 15,
-    "tests/proxy/mysql/text/test_text_matcher.py": 15,
     "tests/vstream/test_vitess_histories.py": 15,  # much of it waiting for streams that are wrong
+    "integration/loop_steps/test_loop_steps.py": 15,
+    "tests/proxy/mysql/test_list_texts.py": 15,
+    "tests/dataflow/test_large_answers.py": 15,
     "integration/planner_truth/test_canonical_values.py": 10,
     "integration/planner_truth/test_differential.py": 10,
     "integration/grpc/test_grpc_door.py": 10,
-    "integration/loop_steps/test_loop_steps.py": 15,
-    "integration/loop_steps/test_loop_steps_of_answers.py": 20,
-    "integration/loop_steps/test_loop_steps_of_changes.py": 20,
     "integration/protocol/test_hits_same_bytes.py": 10,
     "integration/commands/test_messages.py": 10,
     "integration/protocol/test_mysql_rows.py": 10,
@@ -85,8 +89,15 @@ SECONDS = {
     "integration/commands/test_traffic.py": 10,
     "integration/commands/test_unfit_sources.py": 10,
     "integration/stream/test_unlogged_writes.py": 10,
-    "tests/proxy/planning/test_process.py": 10,
-    "tests/simulation/test_simulation.py": 10,
+    "tests/fuzz/test_fuzz.py": 10,
+    "tests/proxy/mysql/wire/test_rows.py": 10,
+    "tests/bulk/test_access_file.py": 10,
+    "tests/planner/test_goldens.py": 8,
+    "tests/proxy/mysql/test_large_texts.py": 7,
+    "tests/bulk/test_rank_command.py": 7,
+    "tests/dataflow/test_memory.py": 6,
+    "tests/proxy/port/test_figures.py": 6,
+    "tests/examples/test_sample_data.py": 5,
 }
 
 
@@ -96,6 +107,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         action="store_true",
         help="leave out the groups of tests that no change reaches (tests/support/reached.py), where none are named",
     )
+    parser.addoption("--quick", action="store_true", help="leave out unit tests that take long")
 
 
 def names_tests(config: pytest.Config) -> bool:
@@ -124,7 +136,8 @@ def pytest_configure_node(node: Any) -> None:
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
     path = collection_path.relative_to(ROOT).as_posix()
-    return True if any(path in files for files in config.stash[LEFT_OUT].values()) else None
+    long = config.option.quick and path in SPREAD.union(SECONDS)
+    return True if long or any(path in files for files in config.stash[LEFT_OUT].values()) else None
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:

@@ -49,6 +49,13 @@ def test_every_path_that_a_document_names_exists(document: Path) -> None:
     assert missing == []
 
 
+def test_every_folder_of_integration_is_told_of() -> None:
+    rows = [line for line in (ROOT / "docs/testing.md").read_text().splitlines() if line.startswith("| `integration/")]
+    told = {name for row in rows for name in re.findall(r"`integration/([a-z_]+)/`", row)}
+    folders = {path.name for path in (ROOT / "integration").iterdir() if any(path.glob("*.py"))}
+    assert told == folders
+
+
 @pytest.mark.parametrize("document", [*DOCUMENTS, *CHANGES], ids=lambda path: str(path.name))
 def test_every_link_between_documents_leads_somewhere(document: Path) -> None:
     links = re.findall(r"\]\((?!https?:|#)([^)#]+)", document.read_text())
