@@ -49,12 +49,13 @@ from proxy.grpc.server import GrpcListener, GrpcOptions
 from proxy.http.server import HttpListener
 from proxy.loop.lateness import Lateness
 from proxy.loop.loop_load import LoopLoad
+from proxy.loop.periodic import Share
+from proxy.mysql import rows as mysql_rows
 from proxy.mysql.login.certificate import server_context
 from proxy.mysql.login.handshake import login_settings
 from proxy.mysql.reads.rights import is_admin
 from proxy.mysql.session.listener import MysqlListener
 from proxy.mysql.session.shared import MysqlOptions, Shared
-from proxy.mysql.wire import rows as mysql_rows
 from proxy.planning.process import warm_up
 from proxy.port.api import WireFormat
 from proxy.pump.memory_guard import MemoryGuard
@@ -77,6 +78,7 @@ from vstream.source import ChangeSource
 
 log = structlog.get_logger("upwell")
 
+CHECKS_REST = 15.0  # by how much the time between two checks of the invariants is longer than one
 TICK = 0.25  # seconds between looks at memory, staleness and answers that wait too long
 OF_SHARDS = 60.0  # seconds after which a stream of several shards is doubted, however late it is
 GRACE = 5.0  # seconds that running answers get at the end
@@ -116,6 +118,7 @@ class App:
     failed_look: Exception | None = None
 
     def __post_init__(self) -> None:
+        self.checks = Share(CHECKS_REST, monotonic)
         folder, name = self.config.state_dir, name_of(self.config, self.source)
         self.earned = EarnedFile(folder, name)
         self.router.auditor.evidence = self.earned.loaded()
@@ -509,7 +512,7 @@ def look(app: App, guard: MemoryGuard, beyond: int) -> int:
     if app.automatic is not None:
         app.automatic.tick(monotonic())
     if app.config.check:
-        app.engine.check_invariants()
+        app.checks.tick(app.engine.check_invariants)
     return beyond
 
 

@@ -101,6 +101,8 @@ async def proxy_beside(mysql: Server, database: str, state_dir: Path, **options:
             yield Proxy(app, client, mysql, database)
             if app.failed_look is not None:  # a broken invariant, or an error that nobody waits for
                 raise app.failed_look
+            if config.check:
+                app.engine.check_invariants()
 
 
 @contextmanager

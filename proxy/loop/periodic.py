@@ -1,4 +1,4 @@
-"""What is done again after a while, once it is due: a question to the source, mostly."""
+"""What is done again after a while, once it is due: a question to the source, mostly; what has a share of the time."""
 
 from __future__ import annotations
 
@@ -36,3 +36,20 @@ class Periodic:
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
+
+
+class Share:
+    """Something that takes a share of the time and no more: what took a second is not done again for `rest` seconds.
+    `clock`: seconds."""
+
+    def __init__(self, rest: float, clock: Callable[[], float]) -> None:
+        self._rest, self._clock = rest, clock
+        self._due = float("-inf")
+
+    def tick(self, do: Callable[[], None]) -> None:
+        """To be called now and then: does it where the time has come. Raises what it raises."""
+        began = self._clock()
+        if began >= self._due:
+            do()
+            ended = self._clock()
+            self._due = ended + (ended - began) * self._rest

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from proxy.loop.periodic import Periodic
+from proxy.loop.periodic import Periodic, Share
 from tests.support.waiting import until
 
 
@@ -40,3 +40,24 @@ def test_it_begins_when_it_is_due_and_has_ended_before() -> None:
         assert not periodic.running
 
     asyncio.run(scenario())
+
+
+def test_what_takes_long_is_done_again_later() -> None:
+    now, done, takes = [0.0], [0], [0.0]
+
+    def do() -> None:
+        done[0] += 1
+        now[0] += takes[0]
+
+    share = Share(10.0, lambda: now[0])
+    for _ in range(3):
+        share.tick(do)
+    assert done == [3], "it takes no time"
+    takes[0] = 2.0
+    share.tick(do)  # until 2
+    now[0] = 21.9
+    share.tick(do)
+    assert done == [4]
+    now[0] = 22.0
+    share.tick(do)
+    assert done == [5]
