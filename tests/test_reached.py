@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -28,6 +29,8 @@ FILES = {
     "integration/bulk/filler.py": "",
     "integration/bulk/test_fills.py": "from integration.bulk.filler import fill\n",
     "integration/loop/test_loop.py": "from integration.bulk import filler\n",
+    "tests/units/test_engine.py": "from tests.support.rig import rig\n",
+    "tests/support/rig.py": "from dataflow.engine import Engine\n",
     "integration/loop/test_others.py": "from integration.bulk.test_fills import NUMBERS\n",
 }
 
@@ -97,6 +100,14 @@ def test_a_test_that_imports_a_groups_helper_belongs_to_it(tree: Tree) -> None:
     assert tree.members(SPARK) == {"integration/bulk/test_fills.py", "integration/loop/test_loop.py"}
     assert tree.reached(SPARK, ["integration/loop/test_loop.py"])
     assert not tree.reached(SPARK, ["integration/loop/test_others.py"])
+
+
+def test_what_tests_import_themselves_counts_where_it_is_said(tree: Tree) -> None:
+    loose = Group("units", ("tests/units/",))
+    direct = replace(loose, direct=True)
+    assert not tree.reached(loose, ["dataflow/engine.py"])
+    assert tree.reached(direct, ["dataflow/engine.py"])
+    assert not tree.reached(direct, ["dataflow/shards.py"])
 
 
 def test_words_are_whole() -> None:

@@ -31,6 +31,7 @@ class Group:
 
     `tests`: their folders and files. `helpers`: modules; a test that imports one belongs to the group.
     `words`: parts of the paths of modules that are particular to it. `paths`: beginnings of such paths, and of others.
+    `direct`: so are the modules that its tests and their helpers import themselves.
     """
 
     name: str
@@ -38,6 +39,7 @@ class Group:
     helpers: tuple[str, ...] = ()
     words: frozenset[str] = frozenset()
     paths: tuple[str, ...] = ()
+    direct: bool = False
 
     def has_test(self, path: str) -> bool:
         return path.startswith(self.tests)
@@ -48,6 +50,7 @@ class Group:
 
 
 VITESS = frozenset({"vitess", "vtgate", "vschema", "vindex"})
+MEANING = ("sqltypes/", "planner/", "dataflow/")
 GROUPS = (
     Group("Vitess", ("integration/vitess/",), words=VITESS, paths=("protos/vstream/",)),
     Group("a scripted vtgate", ("integration/scripted_vtgate/",), words=VITESS | {"shard", "shards"}),
@@ -61,6 +64,19 @@ GROUPS = (
     Group("clients and drivers", ("integration/clients/", "integration/driver_suites/"), paths=("proxy/mysql/",)),
     Group("applications", ("integration/applications/",), paths=("proxy/auto",)),
     Group("object-relational mappers", ("integration/orm_statements/",), paths=("proxy/auto", "planner/")),
+    Group("make run", ("integration/commands/test_make_run.py",), paths=("examples/", "README.md", "proxy/cli")),
+    Group(
+        "the hammer's faults",
+        ("integration/hammer/test_hammer_mutants.py",),
+        paths=("integration/hammer/", "proxy/mysql/"),
+    ),
+    Group("nonsense", ("tests/fuzz/",), paths=("proxy/mysql/",), direct=True),
+    Group("the simulation", ("tests/simulation/",), paths=("gtid_tracker/", *MEANING), direct=True),
+    Group(
+        "what texts mean",
+        ("integration/planner_truth/", "integration/prepared/test_surprising_parameters.py"),
+        paths=("external_upquery/", *MEANING),
+    ),
     Group("Docker", ("integration/servers/test_docker.py",), words=frozenset({"docker"}), paths=("compose.yaml",)),
 )
 
@@ -110,7 +126,7 @@ class Tree:
 
     def members(self, group: Group) -> frozenset[str]:
         """The group's files of tests."""
-        tests = {path for path in self.files if path.startswith("integration/") and is_test(path)}
+        tests = {path for path in self.files if path.startswith(("integration/", "tests/")) and is_test(path)}
         return frozenset(
             path for path in tests if group.has_test(path) or not self.imports(path).isdisjoint(group.helpers)
         )
@@ -129,6 +145,9 @@ class Tree:
     def particular(self, group: Group) -> frozenset[str]:
         """The modules of the product that the group's words and folders name, and what only such ones import."""
         found = {path for path in self.files if path.startswith(PRODUCT) and group.names(path)}
+        if group.direct:
+            beside = self.beside(group)
+            found |= {other for path in beside for other in self.imports(path) if other.startswith(PRODUCT)}
         grown = True
         while grown:
             more = {path for path, others in self.importers.items() if path not in found and others <= found}
