@@ -22,8 +22,8 @@ from integration.servers.server_pool import ServerPool
 
 OwnMySQL = Callable[..., Server]
 # Tests write little: most of what a start writes is the redo log. They kill servers, but not the machine: what was
-# written needs no disk.
-SMALL = ("--loose-innodb-redo-log-capacity=32M", "--innodb-flush-method=nosync")
+# written needs no disk, and no second copy.
+SMALL = ("--loose-innodb-redo-log-capacity=32M", "--innodb-flush-method=nosync", "--innodb-doublewrite=OFF")
 
 
 def quiet(line: str) -> None:

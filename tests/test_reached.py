@@ -110,6 +110,18 @@ def test_what_tests_import_themselves_counts_where_it_is_said(tree: Tree) -> Non
     assert not tree.reached(direct, ["dataflow/shards.py"])
 
 
+def test_unit_tests_of_what_nothing_has_changed_are_left_out(tree: Tree) -> None:
+    write(tree.root, "dataflow/graph.py", "import dataflow.engine\n")
+    engine, graph = "tests/dataflow/test_engine.py", "tests/dataflow/test_graph.py"
+    write(tree.root, engine, "from tests.support.rig import rig\n")
+    write(tree.root, graph, "import dataflow.graph\n")
+    assert tree.unreached_units(frozenset({"proxy/app.py"})) == {engine, graph}
+    assert tree.unreached_units(frozenset({"dataflow/graph.py", "README.md"})) == {engine}
+    assert tree.unreached_units(frozenset({"tests/support/rig.py"})) == {graph}
+    for read in ("tests/fixtures/plans/a.sql", "sqltypes/data/a.zlib", "requirements/dev.lock"):
+        assert tree.unreached_units(frozenset({read})) == set()
+
+
 def test_words_are_whole() -> None:
     assert words_of("proxy/vtgate_watch.py") == {"proxy", "vtgate_watch", "vtgate", "watch"}
     assert not VITESS.names("proxy/invitessed.py")

@@ -21,6 +21,9 @@ from pathlib import Path, PurePosixPath
 ROOT = Path(__file__).parents[2]
 PRODUCT = ("bulk", "dataflow", "external_upquery", "gtid_tracker", "planner", "proxy", "sqltypes", "upwell", "vstream")
 BESIDE = ("integration", "tests", "examples", "benchmarks")
+# Unit tests whose imports tell what reaches them, and where what they read lies.
+UNITS = tuple(f"tests/{name}/" for name in PRODUCT if name not in ("proxy", "upwell"))
+READ = (*PRODUCT, "tests/", "examples/", "protos/", "docs/supported_sql.md")
 # What decides how every test runs. Paths, or beginnings of paths.
 REACHES_ALL = ("pyproject.toml", "requirements/", "conftest.py", "integration/conftest.py", "tests/support/reached.py")
 
@@ -74,7 +77,12 @@ GROUPS = (
     Group("the simulation", ("tests/simulation/",), paths=("gtid_tracker/", *MEANING), direct=True),
     Group(
         "what texts mean",
-        ("integration/planner_truth/", "integration/prepared/test_surprising_parameters.py"),
+        (
+            "integration/planner_truth/",
+            "integration/prepared/test_surprising_parameters.py",
+            "integration/settings/test_by_variable.py",
+            "integration/settings/test_session_needs.py",
+        ),
         paths=("external_upquery/", *MEANING),
     ),
     Group("Docker", ("integration/servers/test_docker.py",), words=frozenset({"docker"}), paths=("compose.yaml",)),
@@ -131,29 +139,41 @@ class Tree:
             path for path in tests if group.has_test(path) or not self.imports(path).isdisjoint(group.helpers)
         )
 
-    def beside(self, group: Group) -> frozenset[str]:
-        """What the group's tests import, directly or not, but for what only the product imports."""
+    def closure(self, paths: Iterable[str], within: tuple[str, ...] = ("",)) -> frozenset[str]:
+        """These files and what they import, directly or not, by way of files whose paths begin so."""
         seen: set[str] = set()
-        left = list(self.members(group))
+        left = list(paths)
         while left:
             path = left.pop()
             if path not in seen:
                 seen.add(path)
-                left += [other for other in self.imports(path) if other.startswith(BESIDE)]
+                left += [other for other in self.imports(path) if other.startswith(within)]
         return frozenset(seen)
+
+    def beside(self, group: Group) -> frozenset[str]:
+        """What the group's tests import, directly or not, but for what only the product imports."""
+        return self.closure(self.members(group), BESIDE)
 
     def particular(self, group: Group) -> frozenset[str]:
         """The modules of the product that the group's words and folders name, and what only such ones import."""
         found = {path for path in self.files if path.startswith(PRODUCT) and group.names(path)}
-        if group.direct:
-            beside = self.beside(group)
-            found |= {other for path in beside for other in self.imports(path) if other.startswith(PRODUCT)}
         grown = True
         while grown:
             more = {path for path, others in self.importers.items() if path not in found and others <= found}
             grown = bool(more)
             found |= more
+        if group.direct:
+            beside = self.beside(group)
+            found |= {other for path in beside for other in self.imports(path) if other.startswith(PRODUCT)}
         return frozenset(found)
+
+    def unreached_units(self, paths: frozenset[str]) -> frozenset[str]:
+        """The unit tests of the packages below `proxy` that import nothing that has changed, directly or not. Where
+        what is no module has changed, which a test may read, there are none."""
+        if any(path.startswith(REACHES_ALL) or (path.startswith(READ) and not path.endswith(".py")) for path in paths):
+            return frozenset()
+        units = {path for path in self.files if path.startswith(UNITS) and is_test(path)}
+        return frozenset(path for path in units if paths.isdisjoint(self.closure([path])))
 
     def reached(self, group: Group, changed: Iterable[str]) -> bool:
         """Whether one of these changed files reaches the group's tests."""
@@ -207,7 +227,7 @@ def changed(root: Path) -> frozenset[str] | None:
 
 def left_out(root: Path) -> dict[str, frozenset[str]]:
     """The groups that no change reaches, by their names, each with its files of tests. A file that a group has which
-    is reached is in none."""
+    is reached is in none. Unit tests are no group: each file counts by itself."""
     paths = changed(root)
     if paths is None:
         return {}
@@ -215,7 +235,10 @@ def left_out(root: Path) -> dict[str, frozenset[str]]:
     by_group = {group: tree.members(group) for group in GROUPS}
     reached = {group for group in GROUPS if tree.reached(group, paths)}
     run = frozenset().union(*(by_group[group] for group in reached))
-    return {group.name: by_group[group] - run for group in GROUPS if group not in reached}
+    found = {group.name: by_group[group] - run for group in GROUPS if group not in reached}
+    if units := tree.unreached_units(paths):
+        found["parts that are as before"] = units
+    return found
 
 
 def in_words(name: str, files: frozenset[str]) -> str:
