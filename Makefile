@@ -240,4 +240,5 @@ wheel-check: $(DEV_READY)  ## build the wheel and try it in a fresh environment
 release: $(DEV_READY)  ## check, build, try and tag the version of pyproject.toml; publishes nothing: VERSION=n where to be sure
 	@$(PY) -m integration.packaging.release $(VERSION)
 
-check: lint test wheel-check  ## what continuous integration runs
+check: ALL = 1
+check: lint test wheel-check  ## what continuous integration runs: every test, lint and the wheel

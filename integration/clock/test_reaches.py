@@ -19,6 +19,7 @@ from dataflow.operators.standing import Reach, reach
 from external_upquery.address import parse_upstream
 from external_upquery.mysql.schema_source import SchemaSource
 from integration.clock.clock_texts import TABLES, ClockTexts, inserted
+from integration.clock.paced import breathe
 from integration.oracle.answers import parse
 from integration.oracle.trees import integer, payload
 from integration.servers.mysql_server import Server
@@ -181,6 +182,7 @@ def test_an_answer_is_held_until_a_moment_comes(beside: Beside, mysql: Server) -
                 assert ours in (before, after), f"{sql}\n{ours}\n{before}\n{after}"
                 served[sql][last_served(beside, through).split(" ")[0]] += 1
                 seconds[sql].add(str(after))
+            breathe()
     for sql, kinds in served.items():
         assert kinds["hit"] > 0.6 * kinds.total(), (sql, kinds)
         assert kinds["miss"] < 8, f"one a second, as if nothing was held: {sql}, {kinds}"
@@ -218,6 +220,7 @@ def test_a_write_counts_whatever_was_held(beside: Beside, mysql: Server) -> None
                     before, ours, after = answer_of(direct, sql), answer_of(through, sql), answer_of(direct, sql)
                     assert ours in (before, after), f"{sql}\n{ours}\n{before}\n{after}"
                     hits += last_served(beside, through).startswith("hit")
+                breathe()
     assert hits > 200
 
 
@@ -239,4 +242,5 @@ def test_what_is_bound_is_held_likewise(beside: Beside, mysql: Server) -> None:
                 answers.append((found.errno, found.columns, found.rows))
             assert answers[1] in (answers[0], answers[2])
             kinds[last_served(beside, through).split(" ")[0]] += 1
+            breathe()
     assert kinds["hit"] > 0.6 * kinds.total() and kinds["miss"] < 5, kinds

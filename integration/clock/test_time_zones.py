@@ -11,6 +11,7 @@ from time import monotonic, time
 
 import pytest
 
+from integration.clock.paced import breathe
 from integration.oracle.answers import parse
 from integration.servers.mysql_server import Server
 from integration.servers.private_mysql import find_mysql
@@ -94,6 +95,7 @@ def test_a_named_zone_is_mysqls(beside: Beside) -> None:
                 kind = last_served(beside, through).split(" ")[0]
                 served.setdefault((zone, sql), Counter())[kind] += 1
                 differing += before != after
+        breathe()
     for _, through, direct in clients:
         through.close()
         direct.close()
