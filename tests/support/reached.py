@@ -66,8 +66,14 @@ GROUPS = (
     ),
     Group("clients and drivers", ("integration/clients/", "integration/driver_suites/"), paths=("proxy/mysql/",)),
     Group("applications", ("integration/applications/",), paths=("proxy/auto",)),
-    Group("object-relational mappers", ("integration/orm_statements/",), paths=("proxy/auto", "planner/")),
+    Group(
+        "object-relational mappers",
+        ("integration/orm_statements/",),
+        helpers=("integration/orm_statements/judge.py",),
+        paths=("proxy/auto", "planner/"),
+    ),
     Group("make run", ("integration/commands/test_make_run.py",), paths=("examples/", "README.md")),
+    Group("make compare", ("integration/commands/test_compare.py",), paths=("benchmarks/compare/",)),
     Group(
         "the hammer's faults",
         ("integration/hammer/test_hammer_mutants.py",),
