@@ -50,12 +50,12 @@ from proxy.http.server import HttpListener
 from proxy.loop.lateness import Lateness
 from proxy.loop.loop_load import LoopLoad
 from proxy.loop.periodic import Share
-from proxy.mysql import rows as mysql_rows
 from proxy.mysql.login.certificate import server_context
 from proxy.mysql.login.handshake import login_settings
 from proxy.mysql.reads.rights import is_admin
 from proxy.mysql.session.listener import MysqlListener
 from proxy.mysql.session.shared import MysqlOptions, Shared
+from proxy.mysql.wire import rows as mysql_rows
 from proxy.planning.process import warm_up
 from proxy.port.api import WireFormat
 from proxy.pump.memory_guard import MemoryGuard
