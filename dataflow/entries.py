@@ -88,6 +88,20 @@ class Entry:
         self.dependents: Held | set[Held] | None = None
 
 
+class Draft(Entry):
+    """A copy of an entry that nobody holds. `since` is below 0 until it is changed."""
+
+    __slots__ = ()
+
+    def __init__(self, owner: Arrangement, key: Key, content: Any, size: int) -> None:
+        self.owner = owner
+        self.key = key
+        self.content = content
+        self.size = size
+        self.since = -1
+        self.dependents = None
+
+
 class Held:
     """One key of one reader: the answer's encodings, one a wire format, and what it was derived from.
 

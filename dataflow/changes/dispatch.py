@@ -7,7 +7,8 @@ row.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Container, Iterator, Sequence
+from collections.abc import Callable, Container, Iterator, Sequence
+from operator import itemgetter
 
 from dataflow.entries import Entry
 from dataflow.held.arrangement import NOWHERE, Arrangement, LinearArrangement, Locate
@@ -15,6 +16,9 @@ from dataflow.messages import Pair
 from sqltypes.errors import EvaluationError
 from sqltypes.expression import Key, Row
 
+# A change that concerns held keys: its images, and the entries of the key that each has, None for a hole.
+Hit = tuple[Row | None, Row | None, Entry | None, Entry | None]
+Hits = Sequence[Hit]
 # An arrangement, the position of the column whose value is its key (if that is how it is located), and `entries.get`.
 Place = tuple[LinearArrangement, int, Callable[[Key], Entry | None]]
 
@@ -76,13 +80,10 @@ class TableNodes:
             except EvaluationError:
                 other.cannot_evaluate()
 
-    def located(
-        self, pairs: Sequence[Pair], among: Container[Arrangement]
-    ) -> Iterator[tuple[Arrangement, Collection[Key] | None]]:
-        """The arrangements that are `among` these, each with the keys of the images: None where they cannot be
-        evaluated. Of arrangements that find their keys themselves, none. They are those of the first step."""
-        images = [image for pair in pairs for image in pair if image is not None]
-        columns: dict[int, Collection[Key]] = {}
+    def found(self, pairs: Sequence[Pair], among: Container[Arrangement]) -> Iterator[tuple[Arrangement, Hits | None]]:
+        """The arrangements that are `among` these, each with the changes that concern what it holds now: None where
+        they cannot be evaluated. Of arrangements that find their keys themselves, none. They are those of the first
+        step."""
         direct = [place for place in self._direct.values() if place[0] in among]
         located = [
             (locate, found)
@@ -90,18 +91,20 @@ class TableNodes:
             if (found := [place for place in places if place[0] in among])
         ]
         others = [other for other in self._others if other in among]
-        for node, at, _ in direct:
-            if at not in columns:
-                columns[at] = {image[at] for image in images}
-            yield node, columns[at]
+        columns: dict[int, _Keys] = {}
+        for node, at, get in direct:
+            if node.entries:
+                if at not in columns:
+                    columns[at] = _keys(itemgetter(at), pairs)
+                yield node, _hits(get, columns[at], pairs)
         for locate, places in located:
-            keys: Collection[Key] | None
             try:
-                keys = set(map(locate, images))
+                keys = _keys(locate, pairs)
             except EvaluationError:
-                keys = None
-            for node, _, _ in places:
-                yield node, keys
+                yield from ((node, None) for node, _, _ in places)
+                continue
+            for node, _, get in places:
+                yield node, _hits(get, keys, pairs) if node.entries else ()
         for other in others:
             yield other, ()
 
@@ -131,6 +134,39 @@ class TableNodes:
                         _change(node, before, after, old, new)
         if applied:
             direct[0][0].memory.applied += applied
+
+
+_Keys = tuple[list[Key] | None, list[Key] | None]
+
+
+def _keys(locate: Locate, pairs: Sequence[Pair]) -> _Keys:
+    """The keys of the images before, and of those after; None where no change has one."""
+    return _keys_of(locate, [before for before, _ in pairs]), _keys_of(locate, [after for _, after in pairs])
+
+
+def _keys_of(locate: Locate, images: list[Row | None]) -> list[Key] | None:
+    missing = images.count(None)
+    if missing == len(images):
+        return None
+    if missing:
+        return [NOWHERE if image is None else locate(image) for image in images]
+    return list(map(locate, images))  # type: ignore[arg-type]  # none is missing
+
+
+def _hits(get: Callable[[Key], Entry | None], keys: _Keys, pairs: Sequence[Pair]) -> list[Hit]:
+    """Many changes at once: what looks a hole up runs without a line of Python for each."""
+    leaves, enters = keys
+    if leaves is None or enters is None:
+        if leaves is None:
+            news = zip(pairs, map(get, enters or ()), strict=True)
+            return [(None, after, None, new) for (_, after), new in news if new is not None]
+        olds = zip(pairs, map(get, leaves), strict=True)
+        return [(before, None, old, None) for (before, _), old in olds if old is not None]
+    if leaves == enters:
+        same = zip(pairs, map(get, leaves), strict=True)
+        return [(before, after, entry, entry) for (before, after), entry in same if entry is not None]
+    both = zip(pairs, map(get, leaves), map(get, enters), strict=True)
+    return [(before, after, old, new) for (before, after), old, new in both if old is not None or new is not None]
 
 
 def _process_located(locate: Locate, places: Sequence[Place], pairs: Sequence[Pair]) -> None:

@@ -12,26 +12,27 @@ Requires: from the first step on until `publish` nothing is inserted at the posi
 arrangements may come or go.
 
 Invariants:
-1. A key of a node in `_drafts` was held when its draft was made, and the draft has all changes of the steps so far. A
-   held key that was concerned and has no draft is the same after them as before.
+1. An entry in `_drafts` was held when its draft was made, and the draft has all changes of the steps so far. A held key
+   that was concerned and has no draft is the same after them as before.
 2. `_count` is the number of all drafts of arrangements that are not to be emptied, `_size` that of the bytes copied for
    them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from dataflow.changes.dispatch import TableNodes
-from dataflow.entries import Entries, Entry
-from dataflow.held.arrangement import Arrangement, LinearArrangement, Memory
+from dataflow.changes.dispatch import Hits, TableNodes
+from dataflow.entries import Draft, Entry
+from dataflow.held.arrangement import Arrangement, Entries, LinearArrangement, Memory
 from dataflow.messages import Pair, Transaction
 from dataflow.operators.answer import AnswerNode
 from sqltypes.errors import EvaluationError, InvariantViolated
 from sqltypes.expression import Key
 
 COPIED_AT_ONCE = 1 << 20  # bytes of contents that one step copies, or those of one key: half a millisecond
+FREED_AT_ONCE = 1 << 15  # bytes of drafts that are freed in one step: a microsecond
 LARGE_CONTENT = 4 << 20  # bytes of a content that is not copied: its key becomes a hole
 
 
@@ -57,6 +58,7 @@ class Sizes:
 
 
 SIZES = Sizes()
+_NONE_HELD: Entries = {}  # where drafts are
 
 
 def work_of(transaction: Transaction, by_table: dict[str, TableNodes], enough: int) -> int:
@@ -75,13 +77,12 @@ def work_of(transaction: Transaction, by_table: dict[str, TableNodes], enough: i
 class Drafts:
     """Of one arrangement.
 
-    `made`: each concerned key's entry and its draft. `live`: the drafts by key, without those that could not be
-    computed. `size`: bytes of the contents that were copied. `keys`: in evict mode, what becomes a hole. `emptied`: all
-    keys become holes; `failed`: because a change cannot be evaluated.
+    `made`: each concerned entry's draft, without content where that could not be computed. `size`: bytes of the
+    contents that were copied. `keys`: in evict mode, what becomes a hole. `emptied`: all keys become holes; `failed`:
+    because a change cannot be evaluated.
     """
 
-    made: dict[Key, tuple[Entry, Entry]] = field(default_factory=dict)
-    live: Entries = field(default_factory=dict)
+    made: dict[Entry, Draft] = field(default_factory=dict)
     keys: dict[Key, None] = field(default_factory=dict)
     size: int = 0
     emptied: bool = False
@@ -123,15 +124,14 @@ class LargeChange:
                     yield
                     break
                 some = change.pairs[first : first + at_once]
-                for node, keys in nodes.located(some, self._nodes):
-                    yield from self._draft(node, change.table, some, keys)
+                for node, hits in nodes.found(some, self._nodes):
+                    yield from self._draft(node, change.table, some, hits)
                     yield
         self._ready = True
 
-    def _draft(
-        self, node: Arrangement, table: str, pairs: Sequence[Pair], keys: Collection[Key] | None
-    ) -> Iterator[None]:
-        """Brings the drafts of an arrangement forward. `keys`: of all images; None: they cannot be evaluated."""
+    def _draft(self, node: Arrangement, table: str, pairs: Sequence[Pair], hits: Hits | None) -> Iterator[None]:
+        """Brings the drafts of an arrangement forward. `hits`: the changes of held keys; None: they cannot be
+        evaluated."""
         drafts = self._drafts.get(node)
         if drafts is None:
             drafts = Drafts()
@@ -140,10 +140,10 @@ class LargeChange:
         try:
             if isinstance(node, AnswerNode):
                 self._draft_holes(node, table, pairs, drafts)
-            elif keys is None:
+            elif hits is None:
                 self._empty(drafts, failed=True)
-            elif isinstance(node, LinearArrangement):
-                yield from self._draft_contents(node, table, pairs, drafts, keys)
+            elif hits and isinstance(node, LinearArrangement):
+                yield from self._draft_contents(node, hits, drafts)
         except EvaluationError:
             self._empty(drafts, failed=True)
         if drafts.made or drafts.keys or drafts.emptied:
@@ -151,40 +151,39 @@ class LargeChange:
         while self._count > self._most:
             self._empty(max(self._drafts.values(), key=lambda drafts: len(drafts.made) + len(drafts.keys)))
 
-    def _draft_contents(
-        self, node: LinearArrangement, table: str, pairs: Sequence[Pair], drafts: Drafts, keys: Collection[Key]
-    ) -> Iterator[None]:
-        concerned = node.entries.keys() & keys
-        if not concerned:
-            return
-        made, live = drafts.made, drafts.live
-        new = [(key, node.entries[key]) for key in concerned if key not in made]
+    def _draft_contents(self, node: LinearArrangement, hits: Hits, drafts: Drafts) -> Iterator[None]:
+        made = drafts.made
+        concerned = dict.fromkeys([old for _, _, old, _ in hits])
+        concerned.update(dict.fromkeys([new for _, _, _, new in hits]))
+        fresh = [entry for entry in concerned if entry is not None and entry not in made]
         copied = 0
-        for key, entry in new:
-            draft = node.draft(entry, LARGE_CONTENT)
-            made[key] = entry, draft
+        for entry in fresh:
+            draft = made[entry] = node.draft(entry, LARGE_CONTENT)
             self._count += 1
             if draft.content is None:
                 continue
-            live[key] = draft
-            drafts.size += entry.size
-            self._size += entry.size
-            if self._size > self._largest:
-                self._empty(drafts)
-                return
-            copied += entry.size
+            copied += draft.size
             if copied > COPIED_AT_ONCE:
+                drafts.size += copied
+                self._size += copied
                 copied = 0
+                if self._size > self._largest:
+                    break
                 yield
-        self._memory.applied += len(concerned)
-        node.apply(table, pairs, live)
-        for key, entry in new:
-            _, draft = made[key]
+        drafts.size += copied
+        self._size += copied
+        if self._size > self._largest:
+            self._empty(drafts)
+            return
+        self._memory.applied += len(hits)
+        _change(node, hits, made)
+        for entry in fresh:
+            draft = made[entry]
             if draft.since < 0 and draft.content is not None:  # it reads nothing that has changed
-                del made[key], live[key]
+                del made[entry]
                 self._count -= 1
-                drafts.size -= entry.size
-                self._size -= entry.size
+                drafts.size -= draft.size
+                self._size -= draft.size
 
     def _draft_holes(self, node: AnswerNode, table: str, pairs: Sequence[Pair], drafts: Drafts) -> None:
         concerned = node.concerned(table, pairs)
@@ -200,8 +199,7 @@ class LargeChange:
         self._size -= drafts.size
         drafts.size = 0
         drafts.emptied, drafts.failed = True, failed
-        drafts.live = {}
-        self._memory.remains.add_steps(_one_by_one(drafts.made))
+        self._memory.remains.add_steps(_few_by_few(drafts.made))
         drafts.made = {}
         drafts.keys = {}
 
@@ -219,18 +217,31 @@ class LargeChange:
             elif isinstance(node, AnswerNode):
                 node.let_go_of(drafts.keys)
             elif isinstance(node, LinearArrangement):
-                node.publish(drafts.made.values())
+                node.publish(drafts.made)
 
     def leave(self) -> None:
         """Nothing of it is needed any more. Its rows and drafts are freed a little at a time."""
         self.steps = iter(())
         remains = self._memory.remains
         for drafts in self._drafts.values():
-            drafts.live = {}
-            remains.add_steps(_one_by_one(drafts.made))
+            remains.add_steps(_few_by_few(drafts.made))
         if self.owns_rows:
             remains.add_steps(_rows_one_by_one(self.event))
         self._drafts = {}
+
+
+def _change(node: LinearArrangement, hits: Hits, made: Mapping[Entry, Draft]) -> None:
+    """Applies changes to the drafts of what they concern."""
+    change = node.change
+    for before, after, old, new in hits:
+        leaves = made[old] if old is not None else None
+        enters = leaves if new is old else made[new] if new is not None else None
+        if leaves is not None and leaves.content is None:
+            leaves = None
+        if enters is not None and enters.content is None:
+            enters = None
+        if leaves is not None or enters is not None:
+            change(_NONE_HELD, before, after, leaves, enters)
 
 
 def _rows_one_by_one(event: Transaction) -> Iterator[None]:
@@ -242,8 +253,11 @@ def _rows_one_by_one(event: Transaction) -> Iterator[None]:
         yield
 
 
-def _one_by_one(items: dict[Key, tuple[Entry, Entry]]) -> Iterator[None]:
-    """Takes them out, so that each is freed for itself."""
+def _few_by_few(items: dict[Entry, Draft]) -> Iterator[None]:
+    """Takes them out, so that a large content is freed for itself, and small ones a few at a time."""
+    left = FREED_AT_ONCE
     while items:
-        items.popitem()
-        yield
+        left -= 1 + items.popitem()[1].size
+        if left < 0:
+            left = FREED_AT_ONCE
+            yield

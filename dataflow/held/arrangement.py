@@ -14,13 +14,12 @@ upquery's answer forward.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from dataflow.entries import ENTRY_BYTES, Entries, Entry, Held, Reader, dependents_of, touch
+from dataflow.entries import ENTRY_BYTES, Draft, Entry, Held, dependents_of, touch
 from dataflow.held.counters import ENGINE
-from dataflow.held.remains import Item, Remains
 from dataflow.messages import Keyed, Pair, Statement
 from gtid_tracker.gtid import Gtid
 from gtid_tracker.tracker import Cut, Fate, FillTracker
@@ -348,21 +347,24 @@ class LinearArrangement(Arrangement):
         """Bytes of the content that a copy does without."""
         return 0
 
-    def draft(self, entry: Entry, largest: int) -> Entry:
-        """A copy of a held entry that nobody holds; its `since` rises when it is changed. One of more than `largest`
-        bytes has no content: it cannot be computed."""
-        size = entry.size - self.spared(entry.content)
-        content = self.copied(entry.content) if size <= largest else None
-        draft = Entry(self, entry.key, content, size)
-        draft.since = -1
-        return draft
+    def draft(self, entry: Entry, largest: int) -> Draft:
+        """A copy of an entry. One of more than `largest` bytes has no content, for it cannot be computed, nor has that
+        of an entry that is not held any more."""
+        content = entry.content
+        size = entry.size
+        if content.__class__ is list:  # the commonest: a few rows
+            content = content.copy() if size <= largest else None
+        elif content is not None:
+            size -= self.spared(content)
+            content = self.copied(content) if size <= largest else None
+        return Draft(self, entry.key, content, size)
 
-    def publish(self, made: Iterable[tuple[Entry, Entry]]) -> None:
+    def publish(self, made: Mapping[Entry, Draft]) -> None:
         """Puts the content of each entry's draft in the place of its own, if it is still held. The draft gets the old
         one."""
         get = self.entries.get
         memory = self.memory
-        for entry, draft in made:
+        for entry, draft in made.items():
             if get(entry.key) is not entry:
                 continue
             if draft.content is None:

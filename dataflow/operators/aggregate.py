@@ -224,6 +224,9 @@ class AggregateNode(LinearArrangement):
         return state
 
     def copied(self, content: Any) -> Any:
+        if len(content) == 1:
+            ((group, state),) = content.items()
+            return {group: state.copy()}
         return {group: state.copy() for group, state in content.items()}
 
     def rows(self, content: Any) -> Iterable[Row]:

@@ -40,24 +40,20 @@ class RowsNode(LinearArrangement):
         self, entries: Entries, before: Row | None, after: Row | None, old: Entry | None, new: Entry | None
     ) -> None:
         if old is not None and old is new and before is not None and after is not None:
-            self._replace(entries, old, self._narrow(before), self._narrow(after))
+            gone, come = self._narrow(before), self._narrow(after)
+            if not self._exact or old.content.__class__ is Bag:
+                self._replace(entries, old, gone, come)
+            elif gone != come:  # else the columns that changed are not among those held
+                self._exchange(entries, old, gone, come)
             return
         if old is not None and before is not None:
             self._remove(entries, old, self._narrow(before))
         if new is not None and after is not None:
             self._add(entries, new, self._narrow(after))
 
-    def _replace(self, entries: Entries, entry: Entry, gone: Row, come: Row) -> None:
-        """A row stays under its key; where it can, it keeps its place, too."""
+    def _exchange(self, entries: Entries, entry: Entry, gone: Row, come: Row) -> None:
+        """A row stays under its key, and keeps its place."""
         content = entry.content
-        if not self._exact or content.__class__ is Bag:
-            if gone != come or not self._exact:
-                self._remove(entries, entry, gone)
-                if entry.content is not None:
-                    self._add(entries, entry, come)
-            return
-        if gone == come:
-            return  # the columns that changed are not among those held
         try:
             content[content.index(gone)] = come
         except ValueError:
@@ -67,6 +63,13 @@ class RowsNode(LinearArrangement):
         if by:
             self._resize(entries, entry, by)
         touch(entry)
+
+    def _replace(self, entries: Entries, entry: Entry, gone: Row, come: Row) -> None:
+        """A row stays under its key, of those that have no place."""
+        if gone != come or not self._exact:
+            self._remove(entries, entry, gone)
+            if entry.content is not None:
+                self._add(entries, entry, come)
 
     def _remove(self, entries: Entries, entry: Entry, row: Row) -> None:
         content = entry.content

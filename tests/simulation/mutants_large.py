@@ -42,9 +42,12 @@ LARGE_CHANGES = (
         "large",
         "half of a transaction is shown to nobody (contents)",
         edit(
-            LargeChange,
-            "_draft_contents",
-            ("node.apply(table, pairs, live)", "node.apply(table, pairs, node.entries)"),
+            dataflow.large_change,
+            "_change",
+            (
+                "change(_NONE_HELD, before, after, leaves, enters)",
+                "change(node.entries, before, after, old, new)",
+            ),
         ),
     ),
     Mutant(
