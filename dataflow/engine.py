@@ -102,7 +102,8 @@ class Engine(Reads):
         gtid, large = event.gtid, self.state.under_way
         if large is not None and large.event is not event and gtid is not None:
             return self.on_stream(large.event) + self.on_stream(event)
-        if gtid is not None and gtid in self.ring.position:
+        position = self.state.ring.position
+        if gtid is not None and gtid in position:
             self.memory.count("replayed_ignored")
             self.state.abandon()  # it was begun, and history began anew with it
             return []
@@ -110,11 +111,15 @@ class Engine(Reads):
             self.prepare()
         self.state.advance(event)
         if gtid is not None and self._waits:
-            arrived = self._waits.arrived(gtid, self.ring.position)
+            arrived = self._waits.arrived(gtid, position)
             self._due += arrived
             if len(arrived) > MOST_ARRIVED:
                 return self.between()
         return self.go_on()
+
+    def is_large(self, event: StreamEvent) -> bool:
+        """Whether it is too much work for one step: then it is to be begun."""
+        return self.state.is_large(event)
 
     def begin(self, event: StreamEvent) -> bool:
         """Takes a transaction that is too much work for one step. False: it is not. `prepare` is to be called until it
@@ -146,10 +151,16 @@ class Engine(Reads):
     def go_on(self) -> list[Effect]:
         """Inserts some of the answers that have waited for the position, and goes on with what is done in steps: large
         answers that are inserted, that reads are told, and subscribers. `unfinished`: there is more."""
-        effects = self._insert_due()
+        effects: list[Effect] = []
+        if self._due:
+            effects += self._insert_due()
         if self._inserting and self.state.under_way is None:
             effects += self._place_more(*self._inserting.popleft())
-        return effects + self._settle_more() + self._tell_large() + self.between()
+        if self._long:
+            effects += self._settle_more()
+        if self.subscriptions.unfinished:
+            effects += self._tell_large()
+        return effects + self.between()
 
     def _insert_due(self) -> list[Effect]:
         effects: list[Effect] = []
@@ -163,8 +174,9 @@ class Engine(Reads):
     @property
     def unfinished(self) -> bool:
         """Is there anything for `go_on`? It may wait: what is received meanwhile is in the ring."""
-        inserts = bool(self._due or self._inserting) and self.state.under_way is None
-        return inserts or bool(self._long) or self.subscriptions.unfinished
+        if (self._due or self._inserting) and self.state.under_way is None:
+            return True
+        return bool(self._long) or self.subscriptions.unfinished
 
     def _restarted(self) -> list[Effect]:
         """What the server may have lost is forgotten: what is held ahead of the position, answers under way and

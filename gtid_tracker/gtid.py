@@ -257,7 +257,9 @@ class MutableGtidSet:
 
     def __contains__(self, gtid: Gtid) -> bool:
         bounds = self._intervals.get(gtid[0])
-        return bounds is not None and bisect_right(bounds, gtid[1]) & 1 == 1
+        if bounds is None or gtid[1] >= bounds[-1]:  # it is new, as nearly all are that a stream brings
+            return False
+        return bisect_right(bounds, gtid[1]) & 1 == 1
 
     contains = __contains__
 

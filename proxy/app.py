@@ -26,8 +26,7 @@ import structlog
 from bulk.session import SparkSettings
 from dataflow.engine import FILL_PATIENCE, Engine
 from dataflow.fills.shards import by_root
-from dataflow.messages import Ddl, Gap, Restarted, StreamEvent
-from external_upquery.address import Upstream, is_loopback, parse_upstream
+from dataflow.messages import Ddl, Gap, Progress, Restarted, StreamEvent, Transaction
 from external_upquery.admission import Admission
 from planner.matcher import QueryMatcher
 from proxy.access.log import AccessLog
@@ -365,6 +364,8 @@ class StreamEvents:
         if self._pump is None or self._catalog is None:
             return
         self._pump.on_stream(event)
+        if event.__class__ is Transaction or event.__class__ is Progress:
+            return
         if isinstance(event, Ddl) and event.schema:
             self._catalog.schema_changed(event.tables)
         elif isinstance(event, Gap):

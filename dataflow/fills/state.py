@@ -68,9 +68,14 @@ class State:
 
     def is_large(self, event: StreamEvent) -> bool:
         """Whether it is too much work for one step."""
-        return (
-            event.__class__ is Transaction and work_of(event, self.graph.by_table, self.sizes.large) > self.sizes.large
-        )
+        if event.__class__ is not Transaction:
+            return False
+        rows = 0
+        for change in event.changes:
+            rows += len(change.pairs)
+        large, graph = self.sizes.large, self.graph
+        # No table has more arrangements than there are: of most transactions that says it.
+        return rows * len(graph.by_plan) > large and work_of(event, graph.by_table, large) > large
 
     def begin(self, event: Transaction) -> None:
         """Takes a large transaction. `advance` is to follow when its steps are made. Requires: none is under way."""

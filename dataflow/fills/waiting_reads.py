@@ -521,7 +521,7 @@ class Reads:
         self.keep_limit()  # what only it kept may go now
 
     def _tell_large(self) -> list[Effect]:
-        return self.subscriptions.go_on(TOLD, self.read) if self.subscriptions.unfinished else []
+        return self.subscriptions.go_on(TOLD, self.read)
 
     def _publish(self) -> list[Effect]:
         return self._refill(self.subscriptions.take_stale())

@@ -312,18 +312,23 @@ class Pump:
     def on_stream(self, event: StreamEvent) -> None:
         """One event of the change stream, processed to completion; a transaction that is much work in slices, while
         `changing`. What comes meanwhile and has its place behind that waits for it, in the same step."""
-        failed, self._failed = self._failed, None
-        if failed is not None and not isinstance(event, Gap):
-            raise failed
-        if self._changing is not None and getattr(event, "gtid", None) is not None:
-            self._end_change()
-        elif isinstance(event, Gap):
-            self._changing = None
-        if self._changing is None and self._guard.begin(event):
+        if self._changing is not None or self._failed is not None:
+            self._end_before(event)
+        if self._changing is None and self.engine.is_large(event) and self._guard.begin(event):
             self._changing = event
             self._loop.call_soon(self._go_on_changing)
             return
         self._process(event)
+
+    def _end_before(self, event: StreamEvent) -> None:
+        """Ends the transaction under way, if the event has its place behind it. Raises what came of one before."""
+        failed, self._failed = self._failed, None
+        if failed is not None and not isinstance(event, Gap):
+            raise failed
+        if isinstance(event, Gap):
+            self._changing = None
+        elif getattr(event, "gtid", None) is not None:
+            self._end_change()
 
     @property
     def changing(self) -> bool:

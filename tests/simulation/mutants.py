@@ -338,7 +338,7 @@ MUTANTS = (
     Mutant(
         "events",
         "a transaction that comes again is ignored",
-        edit(Engine, "on_stream", ("gtid is not None and gtid in self.ring.position", "False")),
+        edit(Engine, "on_stream", ("gtid is not None and gtid in position", "False")),
     ),
     Mutant(
         "events",
