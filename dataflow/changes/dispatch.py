@@ -189,6 +189,18 @@ def _process_located(locate: Locate, places: Sequence[Place], pairs: Sequence[Pa
         places[0][0].memory.applied += applied
 
 
+def apply_hits(node: LinearArrangement, hits: Hits) -> None:
+    """Applies changes, in order, to the held entries that they were found to concern; some may have gone since."""
+    for before, after, old, new in hits:
+        if old is not None and old.content is None:
+            old = None
+        if new is not None and new.content is None:
+            new = None
+        if old is not None or new is not None:
+            _change(node, before, after, old, new)
+    node.memory.applied += len(hits)
+
+
 def _change(
     node: LinearArrangement, before: Row | None, after: Row | None, old: Entry | None, new: Entry | None
 ) -> None:

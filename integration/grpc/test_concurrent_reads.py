@@ -121,7 +121,9 @@ class Readers:
                     reader.drop(held)
 
 
-@pytest.mark.parametrize("sizes", [SIZES, Sizes(0, 1, 50, 1000, 5)], ids=["as they are", "all transactions are large"])
+@pytest.mark.parametrize(
+    "sizes", [SIZES, Sizes(0, 1, 50, 1000, 5, in_place=0)], ids=["as they are", "all transactions are large"]
+)
 def test_hits_are_the_state_at_the_position_they_name(
     mysql: Server, database: str, tmp_path: Path, sizes: Sizes
 ) -> None:

@@ -97,7 +97,7 @@ class Schedule:
         """Each transaction is large, a row is a step."""
         rng = self._slicing
         sizes = 0, 1, rng.choice((0, 2, 6, 1000)), rng.choice((0, 2, 1000)), rng.choice((0, 1, 1000))
-        return *sizes, rng.choice((1_500, 1 << 30))
+        return *sizes, rng.choice((1_500, 1 << 30)), rng.choice((0, 0, 3, 2_000))
 
     def _caches(self) -> tuple[str, ...]:
         """Any; often some that share much with each other."""

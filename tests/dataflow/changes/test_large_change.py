@@ -20,10 +20,10 @@ TABLE = {number: (number, number % 3, 1) for number in range(9)}
 MOVED: list[Pair] = [((number, number % 3, 1), (number, number % 3, 2)) for number in range(9)]
 
 
-def rig(*queries: str, published: int = 1000, remembered: int = 1000, stale: int = 1000) -> Rig:
+def rig(*queries: str, published: int = 1000, remembered: int = 1000, stale: int = 1000, in_place: int = 0) -> Rig:
     """Each transaction is large, and a row a step."""
     made = Rig(*queries)
-    made.engine.state.sizes = Sizes(0, 1, published, remembered, stale)
+    made.engine.state.sizes = Sizes(0, 1, published, remembered, stale, in_place=in_place)
     for number in range(len(queries)):
         for key in range(3):
             made.fill_from(TABLE, key, reader=number)
@@ -90,7 +90,7 @@ def test_contents_that_are_too_large_to_be_copied_empty_their_arrangement() -> N
     for key in range(3):
         made.fill_from(TABLE, key, reader=1)
     sizes = [sum(entry.size for entry in reader.nodes[0].entries.values()) for reader in made.readers]
-    made.engine.state.sizes = Sizes(0, 1, 1000, 1000, 1000, sizes[0])
+    made.engine.state.sizes = Sizes(0, 1, 1000, 1000, 1000, sizes[0], 0)
     whole(made.engine, transaction(2, MOVED[:3]))
     assert made.engine.memory.counters["emptied_by_large_change"] == 1
     held = [[made.held(key, reader=number) is not None for key in range(3)] for number in range(2)]
@@ -297,7 +297,7 @@ def test_contents_are_copied_a_few_at_a_time(monkeypatch: pytest.MonkeyPatch) ->
     """A key may go between two of these steps."""
     monkeypatch.setattr("dataflow.changes.large_change.COPIED_AT_ONCE", 0)
     made = rig(ROWS)
-    made.engine.state.sizes = Sizes(0, 100)
+    made.engine.state.sizes = Sizes(0, 100, in_place=0)
     event = begun(made.engine, MOVED)
     assert not made.engine.prepare(1)
     node = made.readers[0].nodes[0]
@@ -318,7 +318,7 @@ def test_a_change_that_cannot_be_evaluated_leaves_no_count_behind(monkeypatch: p
         raise EvaluationError("planted")
 
     monkeypatch.setattr(made.readers[0].nodes[0], "change", change, raising=False)
-    made.engine.state.sizes = Sizes(0, 100)
+    made.engine.state.sizes = Sizes(0, 100, in_place=0)
     begun(made.engine, MOVED)
     assert made.engine.prepare()
     large = made.engine.state.under_way
@@ -355,6 +355,34 @@ ALL_KINDS = (
 )
 
 
+def test_few_changes_of_held_keys_need_no_draft(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("dataflow.arrangement.LinearArrangement.draft", None)
+    made = rig(ROWS, SUMS, in_place=18)
+    before = [made.hit(key, reader=number) for number in range(2) for key in range(3)]
+    event = begun(made.engine, MOVED)
+    while not made.engine.prepare(1):
+        assert [made.hit(key, reader=number) for number in range(2) for key in range(3)] == before
+    made.engine.state.graph.check_invariants()
+    node = made.readers[0].nodes[0]
+    node.discard(node.entries[2])  # a key may go meanwhile
+    made.engine.on_stream(event)
+    assert made.held(1) == [(1, 2), (4, 2), (7, 2)] and made.held(1, reader=1) == [(6,)]
+    assert made.held(2) is None and made.held(2, reader=1) == [(6,)]
+    assert made.engine.memory.applied == 18
+
+
+def test_of_more_the_arrangement_with_most_gets_drafts() -> None:
+    made = rig(ROWS, SUMS, "SELECT id, v FROM t WHERE id = ?", in_place=12)
+    event = begun(made.engine, MOVED)
+    assert made.engine.prepare()
+    large = made.engine.state.under_way
+    assert large is not None
+    assert sorted((len(of.waiting), len(of.made)) for of in large._drafts.values()) == [(0, 3), (3, 0), (9, 0)]
+    made.engine.on_stream(event)
+    assert made.held(1) == [(1, 2), (4, 2), (7, 2)] and made.held(1, reader=1) == [(6,)]
+    assert made.held(1, reader=2) == [(1, 2)]
+
+
 @pytest.mark.parametrize("seed", range(20))
 def test_worked_out_beside_what_is_held_it_gives_what_it_gives_in_one_step(seed: int) -> None:
     """Inserts, updates that move rows and such that do not, and deletes, each kind by itself and mixed."""
@@ -365,7 +393,7 @@ def test_worked_out_beside_what_is_held_it_gives_what_it_gives_in_one_step(seed:
         for number in range(len(ALL_KINDS)):
             for key in range(3):
                 made.fill_from(rows, key, reader=number)
-    beside.engine.state.sizes = Sizes(0, chance.choice((1, 7, 200)))
+    beside.engine.state.sizes = Sizes(0, chance.choice((1, 7, 200)), in_place=chance.choice((0, 10, 2_000)))
     for number in range(2, 12):
         pairs: list[Pair] = []
         kinds = chance.choice(("i", "u", "d", "iud"))
