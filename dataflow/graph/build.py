@@ -147,25 +147,46 @@ def _rows_node(plan: RowsArrangement, number: int, memory: Memory) -> RowsNode:
     columns = [table.column(name) for name in plan.columns]
     narrow = _columns_of_row([column.position for column in columns])
     exact = not any(column.type.is_approximate for column in columns)
-    weigh = _weighing([column.type for column in columns])
-    return RowsNode(plan, number, memory, _locate(table, plan.key, plan.filter), narrow, exact, weigh)
+    types = [column.type for column in columns]
+    weights = _weighing(types), _growing(types)
+    return RowsNode(plan, number, memory, _locate(table, plan.key, plan.filter), narrow, exact, *weights)
 
 
 def _weighing(types: Sequence[SqlType]) -> Callable[[Row], int]:
     """Estimates a row's bytes, as `entries.row_bytes`: what has one size is counted once, here."""
-    fixed = TUPLE_BYTES + 8 * len(types)
-    varying = []
-    for at, type_ in enumerate(types):
-        if type_.is_integer or type_.is_approximate or type_.name in ("bit", "time"):
-            fixed += NUMBER_BYTES
-        elif type_.is_string or type_.name == "json":  # as `entries.value_bytes`
-            plain = f"r[{at}] is None or r[{at}].isascii()"
-            varying.append(f"(size(r[{at}]) if {plain} else {WIDE} + {WIDE_LETTER} * len(r[{at}]))")
-        else:
-            varying.append(f"size(r[{at}])")
+    fixed = TUPLE_BYTES + 8 * len(types) + NUMBER_BYTES * sum(map(_has_one_size, types))
+    varying = [_weight(f"r[{at}]", type_) for at, type_ in enumerate(types) if not _has_one_size(type_)]
     code = Codegen()
     code.names["size"] = getsizeof
     return code.function("weigh", "r", [f"return {' + '.join([str(fixed), *varying])}"])
+
+
+def _growing(types: Sequence[SqlType]) -> Callable[[Row, Row], int]:
+    """How many more bytes the second row takes than the first, as `_weighing` tells it. Texts that are equal, as most
+    are of a row that is updated, are not measured."""
+    grown = []
+    for at, type_ in enumerate(types):
+        if not _has_one_size(type_):
+            by = f"{_weight(f'c[{at}]', type_)} - {_weight(f'g[{at}]', type_)}"
+            grown.append(f"(0 if g[{at}] == c[{at}] else {by})" if _is_text(type_) else f"({by})")
+    code = Codegen()
+    code.names["size"] = getsizeof
+    return code.function("growth", "g, c", [f"return {' + '.join(grown) or '0'}"])
+
+
+def _has_one_size(type_: SqlType) -> bool:
+    return type_.is_integer or type_.is_approximate or type_.name in ("bit", "time")
+
+
+def _is_text(type_: SqlType) -> bool:
+    return type_.is_string or type_.name == "json"
+
+
+def _weight(value: str, type_: SqlType) -> str:
+    if not _is_text(type_):
+        return f"size({value})"
+    plain = f"{value} is None or {value}.isascii()"  # as `entries.value_bytes`
+    return f"(size({value}) if {plain} else {WIDE} + {WIDE_LETTER} * len({value}))"
 
 
 def _aggregate_node(plan: AggregateArrangement, number: int, memory: Memory) -> AggregateNode:
@@ -188,6 +209,8 @@ def _aggregate_node(plan: AggregateArrangement, number: int, memory: Memory) -> 
         spelled=tuple(plan.group.index(name) for name in plan.spelled),
         of_one_row=table.is_unique_in(plan.group),
         dated=dated_places(plan),
+        shown=itemgetter(*positions) if positions else lambda row: (),
+        exact=not any(expr.type.is_approximate for expr in (*group, *map(_argument, plan.aggregates))),
     )
     return AggregateNode(plan, number, memory, program)
 

@@ -57,6 +57,7 @@ class GroupProgram:
     """Compiled parts of one aggregate node.
 
     `group_key`: the comparison key of a row's group. `group_values`: the group columns as they are shown.
+    `shown`: the same, or the value itself of a single one, to be compared. `exact`: what is equal looks the same.
     `arguments`: the values that the aggregates take, one for each accumulator (anything for COUNT(*)).
     """
 
@@ -71,6 +72,8 @@ class GroupProgram:
     answer_group_key: Callable[[Row], Key]  # of an upquery's row, key columns cut off
     spelled: tuple[int, ...]  # places among the group values where rows of one group may differ ('a' and 'A' are equal)
     of_one_row: bool = False  # a group contains a unique key
+    shown: Callable[[Row], Any] = tuple
+    exact: bool = False
     dated: tuple[int, ...] = ()  # of a group's row, where dates must be whole (`dataflow.graph.whole_dates`)
 
     @property
@@ -117,8 +120,12 @@ class AggregateNode(LinearArrangement):
     def _replace(self, entries: Entries, entry: Entry, before: Row, after: Row) -> None:
         """A row stays under its key; mostly in its group, too, which then is looked up once."""
         program = self._program
-        same_arguments = identical(program.arguments(before), program.arguments(after))
-        same_group = identical(program.group_values(before), program.group_values(after))
+        if program.exact:
+            same_arguments = program.arguments(before) == program.arguments(after)
+            same_group = program.shown(before) == program.shown(after)
+        else:
+            same_arguments = identical(program.arguments(before), program.arguments(after))
+            same_group = identical(program.group_values(before), program.group_values(after))
         if same_arguments and same_group:
             return
         group = program.group_key(before)

@@ -30,11 +30,13 @@ class RowsNode(LinearArrangement):
         narrow: Callable[[Row], Row],
         exact: bool,
         weigh: Callable[[Row], int],
+        growth: Callable[[Row, Row], int],
     ) -> None:
         super().__init__(plan, number, memory, locate)
         self._narrow = narrow
         self._exact = exact  # equal narrow rows are indistinguishable (not so with floats: 0.0 and -0.0)
         self._weigh = weigh  # bytes that a narrow row occupies
+        self._growth = growth  # how many more the second of two does
 
     def change(
         self, entries: Entries, before: Row | None, after: Row | None, old: Entry | None, new: Entry | None
@@ -59,7 +61,7 @@ class RowsNode(LinearArrangement):
         except ValueError:
             self.fail(entries, entry, "removed_row_not_held")
             return
-        by = self._weigh(come) - self._weigh(gone)
+        by = self._growth(gone, come)
         if by:
             self._resize(entries, entry, by)
         touch(entry)
