@@ -151,12 +151,14 @@ class Engine(Reads):
     def go_on(self) -> list[Effect]:
         """Inserts some of the answers that have waited for the position, and goes on with what is done in steps: large
         answers that are inserted, that reads are told, and subscribers. `unfinished`: there is more."""
+        if not (self._due or self._inserting or self._long.reads or self.subscriptions.unfinished):
+            return self.between()
         effects: list[Effect] = []
         if self._due:
             effects += self._insert_due()
         if self._inserting and self.state.under_way is None:
             effects += self._place_more(*self._inserting.popleft())
-        if self._long:
+        if self._long.reads:
             effects += self._settle_more()
         if self.subscriptions.unfinished:
             effects += self._tell_large()
@@ -176,7 +178,7 @@ class Engine(Reads):
         """Is there anything for `go_on`? It may wait: what is received meanwhile is in the ring."""
         if (self._due or self._inserting) and self.state.under_way is None:
             return True
-        return bool(self._long) or self.subscriptions.unfinished
+        return bool(self._long.reads) or self.subscriptions.unfinished
 
     def _restarted(self) -> list[Effect]:
         """What the server may have lost is forgotten: what is held ahead of the position, answers under way and

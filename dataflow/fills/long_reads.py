@@ -50,41 +50,38 @@ class LongRead:
 
 
 class LongReads:
-    """All of them, by waiter."""
+    """All of them, in `reads`, by waiter."""
 
     def __init__(self) -> None:
-        self._reads: dict[int, LongRead] = {}
+        self.reads: dict[int, LongRead] = {}
 
     def add(self, read: Read) -> None:
-        self._reads[read.waiter] = LongRead(read)
+        self.reads[read.waiter] = LongRead(read)
 
     def drop(self, waiter: int) -> None:
         """The caller went away, or was told otherwise."""
-        self._reads.pop(waiter, None)
+        self.reads.pop(waiter, None)
 
     def go_on(self, position: GtidSet) -> list[tuple[Read, LongRead]]:
         """One step of the first one. Which reads have come to an end with it: it itself, and others that are told the
         same."""
-        if not self._reads:
+        if not self.reads:
             return []
-        waiter, long = next(iter(self._reads.items()))
+        waiter, long = next(iter(self.reads.items()))
         try:
             ended = long.go_on(position)
         except BaseException:
-            del self._reads[waiter]
+            del self.reads[waiter]
             raise
         if not ended:
             return []
-        del self._reads[waiter]
+        del self.reads[waiter]
         told = [(long.read, long)]
         if long.met and long.error is None and long.found.rows is not None:
-            for other in [other.read for other in self._reads.values() if long.is_told(other.read)]:
-                del self._reads[other.waiter]
+            for other in [other.read for other in self.reads.values() if long.is_told(other.read)]:
+                del self.reads[other.waiter]
                 told.append((other, long))
         return told
 
-    def __bool__(self) -> bool:
-        return bool(self._reads)
-
     def __contains__(self, waiter: int) -> bool:
-        return waiter in self._reads
+        return waiter in self.reads

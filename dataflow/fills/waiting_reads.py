@@ -493,7 +493,9 @@ class Reads:
         """What happens between two transactions: subscribers are told, then memory is brought below its limit. A
         subscription that ends here leaves a key that may go. Then it is told what came of fills that no read asked
         for."""
-        effects = self._publish() if self.subscriptions.stale else []
+        effects: list[Effect] = []
+        if self.subscriptions.stale:
+            effects += self._publish()
         if self.memory.used > self.limit:
             self.keep_limit()
         if self._unasked_ended:

@@ -333,7 +333,8 @@ class Comparer:
 
     def on_stream(self, event: StreamEvent) -> None:
         """The engine has processed the event."""
-        self.suspicions.on_stream(event)
+        if self.suspicions.running:
+            self.suspicions.on_stream(event)
         if not self.running:
             return
         for comparison in [item for item in self.running if item.lacks is not None]:

@@ -195,9 +195,13 @@ class TableDecoders:
 
     def note_write(self, name: str) -> None:
         """A statement has changed rows of this table."""
-        if len(self.writes) >= MOST_COUNTED and name not in self.writes:
-            self.writes.clear()  # most are no more
-        self.writes[name] += 1
+        writes = self.writes
+        if name in writes:
+            writes[name] += 1
+            return
+        if len(writes) >= MOST_COUNTED:
+            writes.clear()  # most are no more
+        writes[name] = 1
 
     def map(self, body: bytes) -> MappedTable:
         """Learns a TABLE_MAP event (its body). The caller has found that it differs from the last one of this id."""
