@@ -93,10 +93,9 @@ class TableNodes:
         others = [other for other in self._others if other in among]
         columns: dict[int, _Keys] = {}
         for node, at, get in direct:
-            if node.entries:
-                if at not in columns:
-                    columns[at] = _keys(itemgetter(at), pairs)
-                yield node, _hits(get, columns[at], pairs)
+            if node.entries and at not in columns:
+                columns[at] = _keys(itemgetter(at), pairs)
+            yield node, _hits(get, columns[at], pairs) if node.entries else ()
         for locate, places in located:
             try:
                 keys = _keys(locate, pairs)

@@ -75,6 +75,11 @@ LARGE_CHANGES = (
         "a draft that could not be computed is a hole",
         edit(LinearArrangement, "publish", ("self.discard(entry)", "pass")),
     ),
+    Mutant(
+        "large",
+        "what is to be changed in place is changed",
+        edit(LargeChange, "publish", ("apply_hits(node, drafts.waiting)", "pass")),
+    ),
     Mutant("large", "an answer that it concerns becomes a hole", attribute(AnswerNode, "let_go_of", nothing)),
     Mutant("large", "what it concerns too much of is emptied", edit(LargeChange, "publish", ("node.let_go()", "pass"))),
     Mutant(

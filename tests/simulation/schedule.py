@@ -62,6 +62,7 @@ class Schedule:
         self._rng = rng = random.Random(seed)
         self._apart = random.Random(~seed)  # of its own: what was let go changes nothing else
         self._slicing = random.Random(3 * seed + 1)  # likewise: what a large transaction does to others
+        self._in_place = random.Random(11 * seed + 2506)  # likewise: which of its changes have no drafts
         self._reading = random.Random(5 * seed + 3)  # likewise: which rows the stream does not read
         self._unread = self._reading.random() < 0.2  # any at all
         self._slice_soon = self._slicing.choice((0.6, 0.2))
@@ -97,7 +98,7 @@ class Schedule:
         """Each transaction is large, a row is a step."""
         rng = self._slicing
         sizes = 0, 1, rng.choice((0, 2, 6, 1000)), rng.choice((0, 2, 1000)), rng.choice((0, 1, 1000))
-        return *sizes, rng.choice((1_500, 1 << 30)), rng.choice((0, 0, 3, 2_000))
+        return *sizes, rng.choice((1_500, 1 << 30)), self._in_place.choice((0, 0, 0, 3, 2_000))
 
     def _caches(self) -> tuple[str, ...]:
         """Any; often some that share much with each other."""
