@@ -93,7 +93,7 @@ class Draft(Entry):
 
     __slots__ = ()
 
-    def __init__(self, owner: Arrangement, key: Key, content: Any, size: int) -> None:
+    def __init__(self, owner: Owner, key: Key, content: Any, size: int) -> None:
         self.owner = owner
         self.key = key
         self.content = content

@@ -27,6 +27,7 @@ from bulk.session import SparkSettings
 from dataflow.engine import FILL_PATIENCE, Engine
 from dataflow.fills.shards import by_root
 from dataflow.messages import Ddl, Gap, Progress, Restarted, StreamEvent, Transaction
+from external_upquery.address import Upstream, is_loopback, parse_upstream
 from external_upquery.admission import Admission
 from planner.matcher import QueryMatcher
 from proxy.access.log import AccessLog

@@ -129,6 +129,27 @@ def test_version_is_said_once_and_the_same() -> None:
 def test_layers_are_checked_for_every_package_of_the_wheel() -> None:
     tool = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]
     shipped = set(tool["hatch"]["build"]["targets"]["wheel"]["only-include"])
-    (contract,) = tool["importlinter"]["contracts"]
+    contract = tool["importlinter"]["contracts"][0]
     layered = {package for layer in contract["layers"] for package in layer.split(" | ")}
     assert shipped == layered == set(tool["importlinter"]["root_packages"])
+
+
+def test_layers_are_checked_for_every_room_of_the_proxy() -> None:
+    """The contracts of the other packages say `exhaustive`. That of the proxy names folders of two depths."""
+    contracts = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
+    (contract,) = [one for one in contracts if one["name"] == "rooms of proxy"]
+    layered = {name for layer in contract["layers"] for name in layer.split(" | ")}
+    places = [*(ROOT / "proxy").iterdir(), *(ROOT / "proxy" / "mysql").iterdir()]
+    names = {
+        ".".join(place.relative_to(ROOT).with_suffix("").parts)
+        for place in places
+        if place.suffix == ".py" or (place / "__init__.py").exists()
+    }
+    assert layered == {name for name in names if not name.endswith("__init__")} - {"proxy.mysql"}
+
+
+@pytest.mark.parametrize("package", ["proxy", "planner", "dataflow", "external_upquery", "vstream"])
+def test_every_room_says_what_it_is(package: str) -> None:
+    """A folder without `__init__.py` is none that import-linter sees."""
+    folders = {path.parent for path in (ROOT / package).rglob("*.py")}
+    assert [folder for folder in folders if not (folder / "__init__.py").read_text().startswith('"""')] == []

@@ -29,8 +29,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from dataflow.changes.dispatch import Hit, Hits, TableNodes, apply_hits
-from dataflow.entries import Draft, Entry
-from dataflow.held.arrangement import Arrangement, Entries, LinearArrangement, Memory
+from dataflow.entries import Draft, Entries, Entry
+from dataflow.held.arrangement import Arrangement, LinearArrangement, Memory
 from dataflow.messages import Pair, Transaction
 from dataflow.operators.answer import AnswerNode
 from sqltypes.errors import EvaluationError, InvariantViolated

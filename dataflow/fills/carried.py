@@ -21,9 +21,8 @@ class Record:
     @classmethod
     def of(cls, transaction: Transaction) -> Record:
         """Of a transaction: what its rows take as objects is more than their images in the binlog."""
-        rows = 0
-        for change in transaction.changes:
-            rows += len(change.pairs)
+        changes = transaction.changes
+        rows = len(changes[0].pairs) if len(changes) == 1 else sum([len(change.pairs) for change in changes])
         return cls(transaction, ROW_BYTES * rows + 2 * transaction.size)
 
     def concerns(self, node: Arrangement) -> bool:

@@ -44,26 +44,6 @@ LARGE_ANSWER = 1_000  # rows, or keys of those who wait, from which on an answer
 SLOW_SECONDS = 0.02  # an upquery expected to run longer uses the snapshot form, which keeps its bracket narrow
 
 
-@dataclass(slots=True)
-class Record:
-    """What the ring holds of a transaction or of a DDL statement."""
-
-    event: Transaction | Ddl
-    weight: int = ROW_BYTES  # bytes, estimated
-
-    @classmethod
-    def of(cls, transaction: Transaction) -> Record:
-        """Of a transaction: what its rows take as objects is more than their images in the binlog."""
-        changes = transaction.changes
-        rows = len(changes[0].pairs) if len(changes) == 1 else sum([len(change.pairs) for change in changes])
-        return cls(transaction, ROW_BYTES * rows + 2 * transaction.size)
-
-    def concerns(self, node: Arrangement) -> bool:
-        """Is it a DDL statement on one of the node's tables?"""
-        event = self.event
-        return isinstance(event, Ddl) and (event.tables is None or not node.tables.isdisjoint(event.tables))
-
-
 @dataclass(slots=True, eq=False)
 class Read:
     """A read that waits. `keys`: all of an IN-list's, each with its parameters. `check`: what its answer must pass

@@ -18,8 +18,9 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Se
 from dataclasses import dataclass, field
 from typing import Any
 
-from dataflow.entries import ENTRY_BYTES, Draft, Entry, Held, dependents_of, touch
+from dataflow.entries import ENTRY_BYTES, Draft, Entries, Entry, Held, Reader, dependents_of, touch
 from dataflow.held.counters import ENGINE
+from dataflow.held.remains import Item, Remains
 from dataflow.messages import Keyed, Pair, Statement
 from gtid_tracker.gtid import Gtid
 from gtid_tracker.tracker import Cut, Fate, FillTracker

@@ -18,9 +18,10 @@ from integration.servers.mysql_server import Server
 from integration.support.proxy_thread import Beside, proxy_in_thread
 from integration.support.raw_client import RawClient
 from integration.support.served import last_served, read_until_hit
-from proxy.mysql.reads.gate import AGAIN, Transactions
+from proxy.mysql.reads.gate import AGAIN
 from proxy.mysql.reads.shown import MOST_GIVEN, Shown
 from proxy.mysql.session.shared import Shared
+from proxy.settings.quantities import Transactions
 from tests.simulation.mutant import always, attribute
 
 ROWS = 5

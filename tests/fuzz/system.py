@@ -265,11 +265,6 @@ class BenchSystem:
     def position_at(self, moment: Any) -> str:
         return f"{POSITION}{moment}"
 
-    class proxied:
-        @staticmethod
-        async def listed(*_: object) -> list[Any]:
-            raise SourceDown("the source cannot be reached")
-
     def status(self) -> SystemStatus:
         return SystemStatus("1", "mysql", True, "9.7.0", SERVER, POSITION, 0.0, 0, 0, 1, 2, 3, 0)
 
@@ -293,13 +288,20 @@ class BenchSystem:
         return CacheInfo(name, sql, database, "maintain", "ready", "", (), COLUMNS)
 
 
+class UnreachableProxied(ProxiedQueries):
+    """Nobody can be asked what could be cached."""
+
+    async def listed(self, *_: object) -> list[Any]:
+        raise SourceDown("the source cannot be reached")
+
+
 def bench_shared(loop: asyncio.AbstractEventLoop, options: MysqlOptions) -> Shared:
     """What sessions share, with a system of two caches."""
     matcher = QueryMatcher()
     for number, sql in enumerate((QUERY, OTHER_QUERY)):
         matcher.add(fake_plan(sql, "d"), f"c{number}")
     system = BenchSystem(matcher)
-    proxied = ProxiedQueries(cast(Judge, None), loop.time)  # nobody asks what could be cached
+    proxied = UnreachableProxied(cast(Judge, None), loop.time)
     return Shared(cast(SessionSystem, system), options, matcher, proxied, loop.time)
 
 

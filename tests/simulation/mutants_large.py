@@ -42,7 +42,7 @@ LARGE_CHANGES = (
         "large",
         "half of a transaction is shown to nobody (contents)",
         edit(
-            dataflow.large_change,
+            dataflow.changes.large_change,
             "_change",
             (
                 "change(_NONE_HELD, before, after, leaves, enters)",

@@ -96,7 +96,8 @@ GROUPS = (
 
 
 def words_of(path: str) -> frozenset[str]:
-    """The words of a path, in lower case: `external_upquery/shard_pin.py` has external_upquery, external, upquery, shard, pin, and shard_pin."""
+    """The words of a path, in lower case: `external_upquery/shard_pin.py` has external_upquery,
+    external, upquery, shard_pin, shard and pin."""
     parts = [part.partition(".")[0].lower() for part in PurePosixPath(path).parts]
     return frozenset(parts).union(*(part.split("_") for part in parts))
 

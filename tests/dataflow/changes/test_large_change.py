@@ -356,7 +356,7 @@ ALL_KINDS = (
 
 
 def test_few_changes_of_held_keys_need_no_draft(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dataflow.arrangement.LinearArrangement.draft", None)
+    monkeypatch.setattr("dataflow.held.arrangement.LinearArrangement.draft", None)
     made = rig(ROWS, SUMS, in_place=18)
     before = [made.hit(key, reader=number) for number in range(2) for key in range(3)]
     event = begun(made.engine, MOVED)
