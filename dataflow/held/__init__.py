@@ -1,1 +1,1 @@
-"""What is held: entries, arrangements and readers, their memory and their eviction."""
+"""Arrangements: what is held by key, its memory, and what was let go and is still to be taken apart."""
