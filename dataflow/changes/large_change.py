@@ -51,7 +51,7 @@ class Sizes:
     tables only, and what was read before that transaction is not inserted after it: to bring an answer forward by so
     many rows would be a long step. `stale`: answers that one event makes stale one by one, of those that share an
     entry, 1 ms; where there are more, the readers forget all of theirs. `copied`: bytes of the contents that have a
-    draft; what goes beyond that empties its arrangement. `in_place`: changes of held keys that have no draft, 5 ms.
+    draft; what goes beyond that empties its arrangement. `in_place`: changes of held keys that have no draft, 4 ms.
     """
 
     large: int = 1_000
@@ -60,7 +60,7 @@ class Sizes:
     remembered: int = 1_000
     stale: int = 10_000
     copied: int = 64 << 20
-    in_place: int = 2_000
+    in_place: int = 1_500
 
 
 SIZES = Sizes()
