@@ -137,7 +137,9 @@ class LastHit:
         """Whether MySQL must be told something before a statement that it is to answer."""
         if self.command != b"":
             return True
-        return (route.statement.of_found and self.rows != b"") or self.may_leave_none(route)
+        if route.statement.of_found and self.rows != b"":
+            return True
+        return self.begins and self.may_leave_none(route)
 
     def may_leave_none(self, route: Route) -> bool:
         """Whether FOUND_ROWS() may still be 0 behind the first statement of a session."""

@@ -236,8 +236,8 @@ class Shown:
         """Whether what is the answer at `sequence` is one state with all that was shown, and can be put on the list.
         Hits were given, or no."""
         return (
-            self.any
-            and sequence == self.sequence
+            sequence == self.sequence
+            and bool(self._given or self._answers)
             and not self.settled
             and len(self._given) < MOST_GIVEN
             and self.keys + self._given_keys < SHOWN_KEYS

@@ -32,15 +32,15 @@ class Bounds:
     def answer(self, data: bytes, route: Route) -> bytes | None:
         """The answer to a command, whose statement this is; None: MySQL must have it."""
         context, state, effects = self._context, self._state, route.effects
-        hit, text = context.last_hit, context.text_of(data)
+        hit = context.last_hit
         if effects.ends_only and ends_here(state):
-            if VERSION_COMMENT in text:
+            if VERSION_COMMENT in context.text_of(data):
                 return None
             state.begun, state.begun_by = 0, ""
             why = ENDED_HERE
             context.shared.system.count("empty_transactions")
         elif route.statement.kind is Kind.BEGIN and begins_here(state, route.statement.options):
-            if VERSION_COMMENT in text:
+            if VERSION_COMMENT in context.text_of(data):
                 return None
             state.begin_here(reads_only=READS_ONLY in route.statement.options)
             why = BEGUN_HERE

@@ -22,7 +22,7 @@ from proxy.mysql.session.upstream import Upstream
 from proxy.mysql.state.session_rules import Sent, after, ends_shown
 from proxy.mysql.state.set_names import Names, names_of
 from proxy.mysql.text.statement_kind import Kind as StatementKind
-from proxy.mysql.wire.packets import CLIENT_MULTI_STATEMENTS, COM_QUERY
+from proxy.mysql.wire.packets import CLIENT_MULTI_STATEMENTS, COM_QUERY, COM_STMT_EXECUTE
 from proxy.mysql.wire.responses import NO_STATUS, Exchange, Kind, Outcome, nobody_is_told
 from proxy.port.api import ParameterValue, Served
 
@@ -76,14 +76,14 @@ class PassThrough:
         """MySQL answers a statement. `cache`: that it is for, and the `values` of its parameters. `noted`: the text of
         one that no cache is for. `watched`: makes the exchange, where more is to be learned from the answer."""
         relay, context, state, shared = self._relay, self._context, self._state, self._shared
-        if not self._upstream.alive:
+        if not relay.server.alive:
             relay.lose()
             return
-        if not route.effects.bounds or state.begun_by:  # COMMIT AND CHAIN begins another one like it
+        if state.begun and (not route.effects.bounds or state.begun_by):  # COMMIT AND CHAIN begins another one like it
             self._upstream.begin()
         if context.shown.answers or context.last_hit.asked_by(route):
             self._before(route)
-        executed = self._upstream.executed_by(data)
+        executed = self._upstream.executed_by(data) if data[4] == COM_STMT_EXECUTE else None
         if executed is not None:
             executed.note_session(state)
             data = self._upstream.for_mysql(data)
@@ -97,14 +97,16 @@ class PassThrough:
         key = 0 if noted is None else hash((noted, data[9:])) if executed is not None else hash(noted)
         self._passing = Passing(route, noted, sent, executed, key, perf_counter_ns(), cache, values, why, victim)
         state.vacant = False
-        # A text too large to be looked up, or one whose cache is being planned again, may be a cached read.
-        state.passed |= cache != "" or route.large or (why is NO_CACHE and shared.system.rebuilding())
+        if not state.passed:
+            # A text too large to be looked up, or one whose cache is being planned again, may be a cached read.
+            state.passed = cache != "" or route.large or (why is NO_CACHE and shared.system.rebuilding())
         context.note(Served.PASSED.value, cache, why)
         shared.passed += 1
-        relay.flush()
+        if relay.out:
+            relay.flush()
         relay.occupy()
         context.server_used_at = context.active_at
-        self._upstream.server.send(data, self._exchange if watched is None else watched(self._passed))
+        relay.server.send(data, self._exchange if watched is None else watched(self._passed))
 
     def _names(self, data: bytes) -> Names | None:
         """Of a lone SET NAMES; None for other commands."""
@@ -134,7 +136,7 @@ class PassThrough:
             self._shared.interrupt(passing.victim)
         if passing.executed is not None:
             passing.executed.answered(failed=failed)
-        if state.token and outcome.state:
+        if outcome.state and state.token:
             lacks_own_writes(state, self._shared)  # or they would gather in a session that never reads
         after(state, effects, sent, outcome)
         if not state.tells:
@@ -147,19 +149,20 @@ class PassThrough:
                 self._upstream.compare_shown(opens_snapshot=effects.opens_snapshot and not failed)
         context.last_hit.passed(route, failed=failed, several=self.several, by_vtgate=not state.tells)
         told = state.hides_writes and not failed  # by the answer to this statement, of one before
-        if (state.may_be_unlogged or state.unlogged) and (effects.locks or effects.bounds or told):
+        if (effects.locks or effects.bounds or told) and (state.may_be_unlogged or state.unlogged):
             self._upstream.wrote_unlogged(schema=route.statement.kind is not StatementKind.WRITE)
         if effects.one_phase and not failed and not (effects.single and sent.in_transaction):
             # It was prepared: MySQL 9.7 writes no event of its end.
             self._upstream.wrote_unlogged(schema=False, cause="XA COMMIT ... ONE PHASE of a prepared transaction")
-        self._upstream.answered()
+        if self._relay.commands.held:
+            self._upstream.answered()
 
     def _note(self, passing: Passing) -> None:
         """What MySQL has answered is noted for who decides of caches."""
         state, noted = self._state, passing.route.noted
         took = (perf_counter_ns() - passing.at) / 1000
         if passing.noted is not None and noted is not None:
-            why = unable(state, noted.needs, self._shared.transactions)
+            why = unable(state, noted.needs, self._shared.options.transactions)
             values = state.values if state.known else UNKNOWN
             if values is UNKNOWN and (why or noted.depends):
                 state.asks_first = True  # what it has decides whether a cache is made

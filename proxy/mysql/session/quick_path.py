@@ -124,7 +124,8 @@ class QuickPath:
             self.kinds = {**self._aside, **self.kinds}
         if not unheard:
             self._shown_kinds.clear()
-            self.bounds.forget()
+            if self.bounds.at_hand:
+                self.bounds.forget()
         self._aside = {}
 
     def invalidate(self) -> None:
@@ -214,7 +215,7 @@ class QuickPath:
         if not (state.begun or state.in_transaction):
             shown.clear()
         isolation = state.values.get("transaction_isolation", "")
-        mode = shared.transactions
+        mode = shared.options.transactions
         if mode is OFF or isolation == SERIALIZABLE:
             return False
         if isolation not in COMMITTED or shown.any:

@@ -149,7 +149,8 @@ class Relay:
 
     def _go_long_way(self, data: bytes) -> None:
         """The place where a command leaves the quick path. Raises Malformed."""
-        self._quick.cool()
+        if self._quick.hot:
+            self._quick.cool()
         self._handler.handle(data)
 
     def _on_bytes_ahead(self, data: bytes) -> None:

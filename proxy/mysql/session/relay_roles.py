@@ -43,6 +43,11 @@ class Quick(Protocol):
         """Of commands that it may answer."""
         ...
 
+    @property
+    def hot(self) -> Sized:
+        """Of those, the ones on the shortest way."""
+        ...
+
     def receiver(
         self, write: Callable[[bytes], None], long_way: Callable[[bytes], None]
     ) -> Callable[[bytes], None]: ...

@@ -235,8 +235,9 @@ class Session:
             except Malformed as reason:
                 self.passing.statement(data, self.shared.large, str(reason))
                 return
-        marks = self.state.marks_of(sent) if self.state.known else b""
-        filled = self.state.as_filled(sent) if marks else sent
+        state = self.state
+        marks = state.marks_of(sent) if state.marks and state.known else b""
+        filled = state.as_filled(sent) if marks else sent
         if filled is None:
             self.passing.statement(data, self.shared.large, READ_OTHERWISE)
             return
@@ -268,8 +269,8 @@ class Session:
             else:
                 self.reads.look(read)
             return
-        if not marks and self.state.changes_marks(text):  # perhaps: for a cached read MySQL would be asked
-            route = shared.large
+        if not marks and self.state.marks and self.state.changes_marks(text):
+            route = shared.large  # perhaps: for a cached read MySQL would be asked
         why = (differing or NO_CACHE) if entry.cache is None else MORE
         again = entry.cache is None and entry.steer is not Steer.SKIP and not more
         if again and self.reads.says_again(data, sent):
@@ -280,7 +281,7 @@ class Session:
             self.relay.fail(shared.forced(why))
         elif entry.steer is Steer.SKIP:
             self.passing.statement(data, route, SKIPPED)
-        elif more or not self.passing.bound_here(data, route):
+        elif more or not (route.effects.bounds and self.passing.bound_here(data, route)):
             noted = text if entry.cache is None else None
             self.passing.statement(data, route, why, cache=entry.cache or instead or "", noted=noted)
 
