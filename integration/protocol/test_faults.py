@@ -43,6 +43,7 @@ import proxy.mysql.text.text_matcher
 import proxy.port.faults
 import proxy.read.misses
 import proxy.read.open_cache
+from dataflow.changes.large_change import Sizes
 from integration.protocol.test_hits_same_bytes import comparable
 from integration.servers.mysql_server import Server
 from integration.sessions.session_commands import results
@@ -219,6 +220,8 @@ def test_a_fault_in_a_change_empties_what_it_may_have_left_wrong(
         assert not same(direct, client, (1, 2), 2)
         with monkeypatch.context() as patched:
             patched.setattr(place, name, fails_once)
+            if name == "begin":
+                all_are_large(patched, beside)
             beside.mysql.execute(
                 f"USE `{beside.proxy.database}`", "UPDATE item SET n = n + 1, grp = (grp + 1) % 3, made = NOW()"
             )
@@ -229,6 +232,11 @@ def test_a_fault_in_a_change_empties_what_it_may_have_left_wrong(
         beside.caught_up()
         assert not same(direct, client, (1, 2), 3)
         assert last_hit(beside, client)
+
+
+def all_are_large(patch: pytest.MonkeyPatch, beside: Beside) -> None:
+    """Each transaction is begun as one of very many rows is."""
+    patch.setattr(beside.proxy.app.router._engine.state, "sizes", Sizes(large=0))
 
 
 def last_hit(beside: Beside, client: RawClient) -> bool:
@@ -250,7 +258,7 @@ RELAYS = {
     "Pump._on_fault",
     "Shared.note_fault",
 }  # between the edges and `Faults.note`
-OURS = Path(proxy.read.open_cache.__file__).parents[1]
+OURS = Path(proxy.read.open_cache.__file__).parents[2]
 TELLS = {"note_fault", "_on_fault"}
 
 
@@ -412,6 +420,8 @@ def test_each_edge_notices_a_fault_and_mysql_answers(
         with capture_logs(), monkeypatch.context() as patched:
             noticed = noticing(patched)
             plant(patched, edge)
+            if edge.name == "Guard.begin":
+                all_are_large(patched, beside)
             assert not differences(direct, client, text, (1, 2, 5), 2)
             read_in_transactions(beside, text)
             wanted = [

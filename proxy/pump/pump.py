@@ -314,7 +314,11 @@ class Pump:
         `changing`. What comes meanwhile and has its place behind that waits for it, in the same step."""
         if self._changing is not None or self._failed is not None:
             self._end_before(event)
-        if self._changing is None and self.engine.is_large(event) and self._guard.begin(event):
+        try:
+            large = self.engine.is_large(event)
+        except Exception:  # noqa: BLE001 - `begin` asks again: the guard tells of the fault
+            large = True
+        if large and self._changing is None and self._guard.begin(event):
             self._changing = event
             self._loop.call_soon(self._go_on_changing)
             return
