@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -20,7 +21,6 @@ from integration.support.raw_client import RawClient
 from integration.support.served import last_served, read_until_hit
 from proxy.mysql.reads.gate import AGAIN
 from proxy.mysql.reads.shown import MOST_GIVEN, Shown
-from proxy.mysql.session.shared import Shared
 from proxy.settings.quantities import Transactions
 from tests.simulation.mutant import always, attribute
 
@@ -150,7 +150,7 @@ def test_a_quick_hit_of_another_state_would_be_found(beside: Beside, monkeypatch
 def test_where_transactions_have_no_hits_the_quick_way_gives_none(
     beside: Beside, monkeypatch: pytest.MonkeyPatch, mode: Transactions, level: str, served: str, binary: bool
 ) -> None:
-    monkeypatch.setattr(Shared, "transactions", mode)
+    monkeypatch.setattr(beside.shared, "options", replace(beside.shared.options, transactions=mode))
     with beside.client() as client:
         client.query(f"SET SESSION TRANSACTION ISOLATION LEVEL {level}")
         statement, given = client.prepare(ONE.format("?")).id, payload([integer(3)])
