@@ -3,7 +3,6 @@ restart of the process, and what it adds up is wrong."""
 
 from __future__ import annotations
 
-import asyncio
 from pathlib import Path
 from random import Random
 
@@ -130,7 +129,6 @@ def test_nothing_that_is_counted_falls_in_a_busy_life(mysql: Server, database: s
             life = Life(proxy, auto, seed)
             for _ in range(STEPS):
                 await life.step()
-                await asyncio.sleep(0)
             # A life in which chance has dropped none, or none of a kind was hit, goes on.
             while not auto.counters["automatic_caches_dropped"] or len(life.hits()) <= len(OWN):
                 for action in ("create", "read", "ask", "look", "ask", "ask", "forget"):

@@ -69,7 +69,6 @@ async def held(beside: Proxy, database: str, name: str, sql: str) -> OpenCache:
         for key in KEYS[name]:
             while opened.hit(key) is None:
                 await opened.read(key)
-                await asyncio.sleep(0)
     assert isinstance(opened, OpenCache)
     return opened
 

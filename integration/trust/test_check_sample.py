@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import random
 from pathlib import Path
 
@@ -16,6 +15,7 @@ from integration.support.grpc_app import Proxy, proxy_beside, run
 from integration.support.numbered_writers import NumberedWriter, numbered_writers
 from proxy.grpc.rows import FORMAT
 from proxy.read.open_cache import OpenCache
+from tests.support.waiting import until
 
 WRITERS, TRANSACTIONS = 3, 1000
 
@@ -60,7 +60,6 @@ def test_no_hit_differs_from_mysql_while_others_write(mysql: Server, database: s
                 ):
                     assert all(writer.is_alive() for writer in writers)
                     await read(rng, proxy, opened, rng.choice(writers))
-                    await asyncio.sleep(0)
             print(dict(sampler.counters), dict(found))
             assert not sampler.counters["sample_different"]
             assert not found["trust_differs"] and not found["caches_distrusted"]
@@ -72,9 +71,12 @@ async def sampled(proxy: Proxy, cache: OpenCache, key: int, outcome: str) -> Non
     """Hits until a sample has this outcome."""
     sampler = proxy.app.router.sampler
     before = sampler.counters[outcome]
-    while sampler.counters[outcome] == before:
+
+    def came() -> bool:
         cache.hit((key,))
-        await asyncio.sleep(0)
+        return sampler.counters[outcome] > before
+
+    await until(came, between=0.0)
 
 
 @pytest.mark.parametrize("what", ["bytes", "entry"])

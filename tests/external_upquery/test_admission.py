@@ -13,6 +13,7 @@ import pytest
 
 from external_upquery.address import Upstream
 from external_upquery.admission import Admission
+from tests.support.waiting import turns
 
 SECONDS = 0.2  # until a source that says nothing is asked otherwise
 SHUTS_DOWN = b"\xff" + (1053).to_bytes(2, "little") + b"Server shutdown in progress"
@@ -68,7 +69,7 @@ def test_those_that_ask_meanwhile_share_one_login_that_begins_behind_them(silent
         asked = [asyncio.create_task(admission.lives())]
         first, _ = await asyncio.to_thread(silent.accept)
         asked += [asyncio.create_task(admission.lives()) for _ in range(50)]
-        await asyncio.sleep(0)
+        await turns()  # all of them ask
         for connection, words in ((first, IS_FULL), (None, SHUTS_DOWN)):
             connection = connection or (await asyncio.to_thread(silent.accept))[0]
             connection.sendall(len(words).to_bytes(3, "little") + b"\0" + words)

@@ -26,6 +26,7 @@ from tests.fuzz.shrinking import Step, listed, smaller_steps
 from tests.fuzz.system import Counts
 from tests.support.mysql_packets import error, ok
 from tests.support.scripted_mysql import NO_TLS, greeting, handshake_response
+from tests.support.waiting import turns
 
 SECONDS = 10.0
 CAPABILITIES = NO_TLS & ~(1 << 3 | 1 << 5 | 1 << 11 | 1 << 20 | 1 << 21 | 1 << 26)
@@ -93,8 +94,7 @@ class LoginCase:
                         end.close()
                     else:
                         end.send(data)
-                for _ in range(rng.choice((0, 1, 8))):
-                    await asyncio.sleep(0)
+                await turns(rng.choice((0, 1, 8)))
             try:
                 ended = await self._ended(login, client_end)
                 await asyncio.sleep(1)

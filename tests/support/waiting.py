@@ -9,6 +9,12 @@ PATIENCE = 60.0  # seconds
 BETWEEN_LOOKS = 0.005  # seconds, in which others have the processor
 
 
+async def turns(count: int = 5) -> None:
+    """So many turns of the loop: what was begun goes on until it waits for something else. No time passes."""
+    for _ in range(count):
+        await asyncio.sleep(0)
+
+
 async def until(
     condition: Callable[[], bool | Awaitable[bool]], seconds: float = PATIENCE, between: float = BETWEEN_LOOKS
 ) -> None:

@@ -13,6 +13,7 @@ from external_upquery.vitess.shard_lookup import AT_ONCE, MOST, Finding
 from external_upquery.vitess.shard_of_key import Key, Places
 from sqltypes.errors import SourceDown
 from tests.external_upquery.vitess.test_shard_of_key import TABLE, answers, places
+from tests.support.waiting import turns
 
 ROWS = Keyed(TABLE, ("id",), [(1,)])
 
@@ -39,11 +40,6 @@ class Vtgate:
     @property
     def under_way(self) -> list[asyncio.Future[bool]]:
         return [future for _, future in self.asked if not future.done()]
-
-
-async def turns() -> None:
-    for _ in range(5):
-        await asyncio.sleep(0)
 
 
 def known(found: Places, number: int) -> bool:
