@@ -153,19 +153,19 @@ class Batches:
     """Of rows that have been written: what the others go by."""
 
     def __init__(self) -> None:
-        self._written, self._ended = 0, False
+        self._written, self.ended = 0, False
         self._change = asyncio.Condition()
 
     async def note(self, *, ended: bool = False) -> None:
         async with self._change:
-            self._written, self._ended = self._written + 1, ended
+            self._written, self.ended = self._written + 1, ended
             self._change.notify_all()
 
     async def more(self, count: int) -> None:
         """Returns when so many more are written, or none will be."""
         until = self._written + count
         async with self._change:
-            await self._change.wait_for(lambda: self._ended or self._written >= until)
+            await self._change.wait_for(lambda: self.ended or self._written >= until)
 
 
 async def written(mysql: Server, seed: int, enough: Callable[[], bool], batches: Batches) -> None:
@@ -197,9 +197,9 @@ async def written(mysql: Server, seed: int, enough: Callable[[], bool], batches:
 
 
 async def hold_back(proxy: Proxy, seed: int, batches: Batches) -> None:
-    """The stream is behind MySQL by some batches, again and again."""
+    """The stream is behind MySQL by some batches, again and again, as long as more are written."""
     rng = random.Random(seed)
-    while True:
+    while not batches.ended:
         with held_back(proxy):
             await batches.more(rng.randrange(2, 20))
         await batches.more(rng.randrange(1, 5))
