@@ -11,8 +11,6 @@ from typing import Any
 from benchmarks.result import Figure, Result, text
 
 FILE = Path(__file__).with_name("budgets.toml")
-CALLS = "calls"
-"""The one table of plain integers, which belongs to no benchmark: a test counts calls."""
 NUMBERS = "at_most", "at_least", "goal", "goal_compiled"
 
 
@@ -63,10 +61,9 @@ class Budget:
 
 @dataclass(frozen=True, slots=True)
 class Budgets:
-    """`entries` in the file's order; `calls`: the most that each may be."""
+    """`entries` in the file's order."""
 
     entries: Sequence[Budget]
-    calls: dict[str, int]
 
     def of(self, benchmark: str, figure: str) -> Budget | None:
         return next((one for one in self.entries if (one.benchmark, one.figure) == (benchmark, figure)), None)
@@ -82,19 +79,13 @@ def read(path: Path = FILE) -> Budgets:
 
 def budgets(tables: dict[str, Any]) -> Budgets:
     """Of the file's tables. Raises BudgetsFault."""
-    calls = tables.get(CALLS, {})
-    for name, most in calls.items():
-        if type(most) is not int:
-            raise BudgetsFault(f"[{CALLS}] {name}: {most!r} is no whole number")
     entries = []
     for benchmark, figures in tables.items():
-        if benchmark == CALLS:
-            continue
         for figure, fields in figures.items():
             if not isinstance(fields, dict):
                 raise BudgetsFault(f'[{benchmark}] {figure}: a figure is a table of its own, [{benchmark}."{figure}"]')
             entries.append(entry(benchmark, figure, fields))
-    return Budgets(entries, calls)
+    return Budgets(entries)
 
 
 def entry(benchmark: str, figure: str, fields: dict[str, Any]) -> Budget:
@@ -137,6 +128,10 @@ class Judged:
     short: Sequence[tuple[Budget, float]]
     unmeasured: Sequence[Budget]
 
+    def missed(self, ran: Collection[str]) -> list[Budget]:
+        """Those without a figure whose benchmark came to its end."""
+        return [budget for budget in self.unmeasured if budget.benchmark in ran]
+
     def lines(self, ran: Collection[str] = ()) -> list[str]:
         """For the end of a report. `ran`: benchmarks that came to their end, so that they miss a figure."""
         lines = [
@@ -147,8 +142,7 @@ class Judged:
             for budget, value in self.short
             if budget.goal is not None
         ]
-        missed = [budget for budget in self.unmeasured if budget.benchmark in ran]
-        lines += [f"not measured, though its benchmark ran: {budget.name}" for budget in missed]
+        lines += [f"not measured, though its benchmark ran: {budget.name}" for budget in self.missed(ran)]
         others: dict[str, int] = {}
         for budget in self.unmeasured:
             if budget.benchmark not in ran:

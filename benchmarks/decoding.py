@@ -2,8 +2,9 @@
 
 One cache, three tenths of whose keys are held. The proxy is stopped (SIGSTOP), transactions are written, it is
 continued, and its processor time until it rests is taken. Then a small program in Go (`go_decoding/`) reads the same
-transactions from the same MySQL by go-mysql's replication client, and does nothing with them. So the figure is a ratio
-of processor times of one run, in pairs. Both come before others on the machine meanwhile, where the user may do so.
+transactions from the same MySQL by go-mysql's replication client, and does nothing with them; its time includes its
+login. So the figure is a ratio of processor times of one run, in pairs. Both come before others on the machine
+meanwhile, where the user may do so.
 
 Where there is no Go, python-mysql-replication reads them, in a process of its own. It takes about SLOWER times as long.
 """

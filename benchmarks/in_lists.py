@@ -70,7 +70,7 @@ def run(bench: Bench) -> Result:
                     sides = Side(direct, form, count, server.pid), Side(through, form, count, proxy.pid)
                     ratio, figures = measure(*sides)
                     sheet.rows.append((form, str(count), *figures))
-                    result.figures.append(Figure(f"{form}: a list of {count} ids", ratio, "x"))
+                    result.figures.append(Figure(f"{form}: lists of {count} ids a second to MySQL's", ratio, "x"))
                     hits, asked = client.status().hits - before, (ROUNDS + 1) * LISTS
                     if hits < asked:
                         raise AssertionError(f"{hits} hits of {asked} lists")

@@ -32,13 +32,14 @@ from rich.console import Console
 
 from benchmarks import budgets
 from benchmarks.bench import SCRATCH
+from benchmarks.budgets import Budget
 from benchmarks.compare import figures, paths
 from benchmarks.compare.base import WORKING, NoBase, Tree, base_tree
 from benchmarks.compare.figures import LIMIT, Compared, Pair
 from benchmarks.compare.load import NotWhatItIsCalled
 from benchmarks.compare.priority import before_others
 from benchmarks.compare.side import serving
-from benchmarks.result import Result, show
+from benchmarks.result import Figure, Result, show
 from examples.lobsters.load import connect
 from examples.lobsters.proxy_process import ProxyFailed
 from integration.clients.tools import NotObtainable
@@ -85,7 +86,12 @@ def main(arguments: list[str] | None = None) -> int:
     rates = [(known.of(result.name, figure.name), figure) for figure in figures.rates(compared, base.commit)]
     result.figures = [figure for budget, figure in rates if budget is not None]
     show(console, result, lambda figure: budgets.verdict(known.of(result.name, figure.name), figure))
-    return int(any(one.ratio > LIMIT for one in compared))
+    return int(any(not kept(one, budget, figure) for one, (budget, figure) in zip(compared, rates, strict=True)))
+
+
+def kept(path: Compared, budget: Budget | None, figure: Figure) -> bool:
+    """Whether a path has not become slower than it may be: than its budget, where it has one to this base."""
+    return path.ratio <= LIMIT if budget is None else budget.kept(figure.value)
 
 
 def compare(

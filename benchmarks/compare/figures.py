@@ -84,7 +84,7 @@ def sheet(compared: Sequence[Compared], base: str) -> Sheet:
 
 def rates(compared: Sequence[Compared], commit: str) -> list[Figure]:
     """By processor time, how many operations a second the tree does to one of the commit."""
-    return [Figure(f"{one.name}: operations a second to {commit[:7]}'s", 1 / one.ratio, "x") for one in compared]
+    return [Figure(f"{one.name}: operations per CPU second to {commit[:7]}'s", 1 / one.ratio, "x") for one in compared]
 
 
 def verdict(compared: Sequence[Compared]) -> list[str]:

@@ -88,8 +88,11 @@ def main() -> int:
                 return 2
     if result.figures:
         known = budgets.read()
-        here = Budgets([one for one in known.entries if one.benchmark == result.name], {})
-        print(*budgets.judge(here, [result]).lines(), sep="\n")
+        here = Budgets([one for one in known.entries if one.benchmark == result.name])
+        judged = budgets.judge(here, [result])
+        print(*judged.lines(), sep="\n")
+        if judged.broken and not wrong:
+            return 3
     return 1 if wrong else 0
 
 

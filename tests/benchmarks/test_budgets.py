@@ -57,7 +57,7 @@ def filled(part: ast.expr, module: ModuleType) -> str:
 
 
 def test_a_budget_is_that_of_a_figure_which_its_benchmark_measures() -> None:
-    paths = {re.escape(f"{path.name}: operations a second to 520124d's") for path in PATHS}
+    paths = {re.escape(f"{path.name}: operations per CPU second to 520124d's") for path in PATHS}
     others = {entry.benchmark for entry in KNOWN.entries} - {"compare", "auto_cache"}
     names = {one: {text for module in modules(one) for text in patterns(module)} for one in others} | {"compare": paths}
     unknown = [
@@ -83,7 +83,9 @@ def test_names_of_automatic_caching_are_those_of_its_cases_and_ratios() -> None:
 
 def test_every_case_of_changes_and_every_application_has_its_goal() -> None:
     goals = {entry.figure: entry.goal for entry in KNOWN.entries if entry.goal is not None}
-    changed = [goals[f"{path.name}: operations a second to 520124d's"] for path in PATHS if "changes" in path.name]
+    changed = [
+        goals[f"{path.name}: operations per CPU second to 520124d's"] for path in PATHS if "changes" in path.name
+    ]
     assert changed == [1.0] * 10
     for name in ("WordPress", "MediaWiki", "Django", "Redmine"):
         assert goals[f"{name}, anonymous: a page to direct"] == goals[f"{name}, a user: a page to direct"] == 1.05
@@ -127,13 +129,6 @@ def test_an_entry_is_found_by_benchmark_and_figure() -> None:
     assert known.of("miss", "a miss") == Budget("miss", "a miss", 2, None, 1, 0.5, "so")
     assert known.of("hit", "a miss") == Budget("hit", "a miss", at_least=3)
     assert known.of("hit", "another") is None
-
-
-def test_calls_are_plain_whole_numbers_beside_the_figures() -> None:
-    assert budgets.budgets({"calls": {"a miss": 505}}).calls == {"a miss": 505}
-    assert budgets.budgets({}).calls == {}
-    with pytest.raises(BudgetsFault, match=r"a miss: 505\.0 is no whole number"):
-        budgets.budgets({"calls": {"a miss": 505.0}})
 
 
 # -- judging -----------------------------------------------------------------------------------------------------------
@@ -187,8 +182,11 @@ def test_one_of_two_measurements_breaks_a_budget() -> None:
 
 
 def test_the_status_tells_a_broken_budget_from_a_benchmark_that_failed_and_not_from_a_goal() -> None:
-    broken, short = (judge(FILE, [Result("miss", [Figure("a miss", value)])]) for value in (2.5, 1.5))
-    assert [status(0, short), status(0, broken), status(1, broken), status(1, short)] == [0, 2, 1, 1]
+    results = ([Figure("a miss", 2.5), Figure("another", 1)], [Figure("a miss", 1.5), Figure("another", 1)])
+    broken, short, missing = (judge(FILE, [Result("miss", figures)]) for figures in (*results, [Figure("a miss", 1)]))
+    assert [status(failed, short, {"miss"}) for failed in (0, 1)] == [0, 1]
+    assert [status(failed, broken, {"miss"}) for failed in (0, 1)] == [2, 1]
+    assert [status(failed, missing, {"miss"}) for failed in (0, 1)] == [2, 1]
 
 
 def test_all_that_is_kept_and_measured_is_one_line() -> None:

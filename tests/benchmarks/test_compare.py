@@ -8,7 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.budgets import Budget
 from benchmarks.compare import __main__ as program
+from benchmarks.compare.__main__ import kept
 from benchmarks.compare.asked import take
 from benchmarks.compare.base import NoBase, base_tree
 from benchmarks.compare.figures import LIMIT, Compared, Pair, outside, rates, sheet, verdict
@@ -44,7 +46,7 @@ def test_a_row_says_what_both_took_and_how_sure_the_ratio_is() -> None:
 
 def test_operations_a_second_are_told_by_the_first_seven_digits_of_the_commit() -> None:
     (figure,) = rates([compared(2.0, 2.0, 4.0, name="changes-1-30-1")], "520124d" + "0" * 33)
-    assert (figure.name, figure.value) == ("changes-1-30-1: operations a second to 520124d's", 0.5)
+    assert (figure.name, figure.value) == ("changes-1-30-1: operations per CPU second to 520124d's", 0.5)
 
 
 def test_what_is_above_the_limit_is_named_and_what_may_be_noise_is_told_apart() -> None:
@@ -57,6 +59,15 @@ def test_what_is_above_the_limit_is_named_and_what_may_be_noise_is_told_apart() 
     assert "noise" in lines[1] and lines[1].endswith("logins 1.100")
     assert not any("passes" in line for line in lines[:2])
     assert verdict([fine])[0] == f"no path is above {LIMIT}"
+
+
+def test_a_path_with_a_budget_is_kept_by_that_and_another_one_by_the_limit() -> None:
+    path = compared(1.5, 1.5, 1.5)
+    (figure,) = rates([path], "520124d")
+    assert not kept(path, None, figure)
+    assert kept(path, Budget("compare", figure.name, at_least=0.6), figure)
+    assert not kept(path, Budget("compare", figure.name, at_least=0.7), figure)
+    assert kept(compared(LIMIT), None, figure)
 
 
 def test_the_spread_is_half_the_interval_of_the_median_path_and_of_the_widest() -> None:

@@ -3,7 +3,7 @@
 Six columns (bigint, int, bigint unsigned, varchar, decimal, datetime(6)), all wanted; then the same bytes when the
 table is not wanted. Single-row transactions are what applications write, multi-row ones what bulk loads do. Rates are
 per second of CPU, so that a busy machine does not blur them; the best of three.
-Run: python -m benchmarks.decode [transactions]
+Run: python -m benchmarks.stream_bytes [transactions]
 """
 
 from __future__ import annotations
