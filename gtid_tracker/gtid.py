@@ -51,11 +51,12 @@ class Gtid(NamedTuple):
 
 
 class GtidSet:
-    """An immutable set of GTIDs."""
+    """An immutable set of GTIDs. `intervals`: the boundaries by source: start, exclusive end, start, ... To be read
+    only."""
 
     def __init__(self, intervals: Mapping[str, Sequence[int]] | None = None) -> None:
         """`intervals`: flat boundaries by source, already normalised; `parse` and `of` make them from anything else."""
-        self._intervals: dict[str, tuple[int, ...]] = {s: tuple(b) for s, b in (intervals or {}).items() if b}
+        self.intervals: Mapping[str, Sequence[int]] = {s: tuple(b) for s, b in (intervals or {}).items() if b}
 
     @classmethod
     def empty(cls) -> GtidSet:
@@ -85,72 +86,67 @@ class GtidSet:
     @cached_property
     def _text(self) -> str:
         lines: list[str] = []
-        for source in sorted(self._intervals):
+        for source in sorted(self.intervals):
             uuid, _, tag = source.partition(":")
             if tag and lines and lines[-1].startswith(uuid):
-                lines[-1] += f":{tag}:{_interval_text(self._intervals[source])}"
+                lines[-1] += f":{tag}:{_interval_text(self.intervals[source])}"
             else:
-                lines.append(f"{source}:{_interval_text(self._intervals[source])}")
+                lines.append(f"{source}:{_interval_text(self.intervals[source])}")
         return ",\n".join(lines)
 
     def __repr__(self) -> str:
         return f"GtidSet.parse({self._text!r})"
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, GtidSet) and self._intervals == other._intervals
+        return isinstance(other, GtidSet) and self.intervals == other.intervals
 
     def __hash__(self) -> int:
         return self._hash
 
     @cached_property
     def _hash(self) -> int:
-        return hash(frozenset(self._intervals.items()))
+        return hash(frozenset(self.intervals.items()))
 
     def __bool__(self) -> bool:
-        return bool(self._intervals)
+        return bool(self.intervals)
 
     def __contains__(self, gtid: Gtid) -> bool:
-        bounds = self._intervals.get(gtid[0])
+        bounds = self.intervals.get(gtid[0])
         return bounds is not None and bisect_right(bounds, gtid[1]) & 1 == 1
 
     contains = __contains__
 
     def __iter__(self) -> Iterator[Gtid]:
         """Every GTID, by source and number: for small sets."""
-        for source in sorted(self._intervals):
-            for start, end in _spans(self._intervals[source]):
+        for source in sorted(self.intervals):
+            for start, end in _spans(self.intervals[source]):
                 for number in range(start, end):
                     yield Gtid(source, number)
 
     def count(self) -> int:
-        return sum(end - start for bounds in self._intervals.values() for start, end in _spans(bounds))
-
-    @property
-    def intervals(self) -> Mapping[str, Sequence[int]]:
-        """The boundaries by source: start, exclusive end, start, ... To be read only."""
-        return self._intervals
+        return sum(end - start for bounds in self.intervals.values() for start, end in _spans(bounds))
 
     @property
     def tagged(self) -> bool:
-        return any(":" in source for source in self._intervals)
+        return any(":" in source for source in self.intervals)
 
     def last(self) -> Gtid:
         """The highest number of the source that is last in text order. Requires: the set is not empty."""
-        source = max(self._intervals)
-        return Gtid(source, self._intervals[source][-1] - 1)
+        source = max(self.intervals)
+        return Gtid(source, self.intervals[source][-1] - 1)
 
     def issubset(self, other: GtidSet) -> bool:
-        return self is other or _covers(other._intervals, self)
+        return self is other or _covers(other.intervals, self)
 
     __le__ = issubset
 
     def union(self, other: GtidSet) -> GtidSet:
-        if not other._intervals or other is self:
+        if not other.intervals or other is self:
             return self
-        if not self._intervals:
+        if not self.intervals:
             return other
-        result = dict(self._intervals)
-        for source, bounds in other._intervals.items():
+        result = dict(self.intervals)
+        for source, bounds in other.intervals.items():
             mine = result.get(source)
             if mine is None:
                 result[source] = bounds
@@ -162,8 +158,8 @@ class GtidSet:
 
     def difference(self, other: GtidSet) -> GtidSet:
         result: dict[str, Sequence[int]] = {}
-        for source, bounds in self._intervals.items():
-            theirs = other._intervals.get(source)
+        for source, bounds in self.intervals.items():
+            theirs = other.intervals.get(source)
             if theirs is None:
                 result[source] = bounds
             elif theirs != bounds:
@@ -174,8 +170,8 @@ class GtidSet:
 
     def intersection(self, other: GtidSet) -> GtidSet:
         result: dict[str, Sequence[int]] = {}
-        for source, bounds in self._intervals.items():
-            theirs = other._intervals.get(source)
+        for source, bounds in self.intervals.items():
+            theirs = other.intervals.get(source)
             if theirs is not None:
                 result[source] = _combine(bounds, theirs, lambda mine, their: mine & their)
         return GtidSet(result)
@@ -184,8 +180,8 @@ class GtidSet:
 
     def of_servers(self, *others: GtidSet) -> GtidSet:
         """What servers have numbered that have numbered anything in one of the others, under whatever tag."""
-        servers = {source[:UUID] for other in others for source in other._intervals}
-        return GtidSet({source: bounds for source, bounds in self._intervals.items() if source[:UUID] in servers})
+        servers = {source[:UUID] for other in others for source in other.intervals}
+        return GtidSet({source: bounds for source, bounds in self.intervals.items() if source[:UUID] in servers})
 
     def add(self, gtid: Gtid) -> GtidSet:
         """The set with this GTID in it."""
@@ -195,7 +191,7 @@ class GtidSet:
 
     def encode(self) -> bytes:
         """The form of COM_BINLOG_DUMP_GTID and PREVIOUS_GTIDS_LOG_EVENT; tag-aware only where a tag is in the set."""
-        return _encode(self._intervals, self.tagged)
+        return _encode(self.intervals, self.tagged)
 
     @classmethod
     def decode(cls, data: bytes | memoryview) -> GtidSet:

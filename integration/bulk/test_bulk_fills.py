@@ -24,6 +24,7 @@ from proxy.http.metrics import Metrics
 from proxy.mysql.session.run_command import status_lines
 from proxy.port.api import ParameterValue
 from proxy.port.fill_progress import AuditProgress, FillBy, FillProgress
+from proxy.port.reasons import NO_REASON
 from sqltypes.errors import BadParameters, CannotFill, SourceError, SparkUnavailable, UnknownCache
 from sqltypes.expression import Key
 from tests.support.type_cases import SQL_MODE, TYPE_CASES
@@ -82,7 +83,7 @@ async def truth(proxy: Proxy, name: str, *parameters: ParameterValue) -> bytes:
     """MySQL's own answer now."""
     router = proxy.app.router
     cache = proxy.app.catalog.get(name)
-    return (await router.pass_cache(cache, parameters, router.pump.format_number(FORMAT), "")).body
+    return (await router.pass_cache(cache, parameters, router.pump.format_number(FORMAT), NO_REASON)).body
 
 
 def test_values_of_every_type_are_those_of_an_upquery(filler: Beside, proxy: Proxy) -> None:

@@ -27,6 +27,7 @@ from planner.text.scan import scan
 from proxy.grpc.rows import FORMAT
 from proxy.mysql.wire.packets import COM_RESET_CONNECTION
 from proxy.port.api import Served
+from proxy.port.reasons import Reason
 from sqltypes.parameters import Moment
 
 DATABASE = "by_the_clock"
@@ -302,7 +303,9 @@ def test_who_says_the_moment_himself_is_answered(beside: Beside) -> None:
         assert [item.name for item in opened.info.parameters] == ["k", "at", ""]
         given = [(1, moments[0], one) for one in moments[1:]] * 3
         found = [await opened.read(one) for one in given]
-        passed = await router.pass_cache(opened.named, given[0], router.pump.format_number(FORMAT), "asked for")
+        passed = await router.pass_cache(
+            opened.named, given[0], router.pump.format_number(FORMAT), Reason.ASKED.why("asked for")
+        )
         return [(one.served, one.body) for one in (*found, passed)]
 
     served = asyncio.run_coroutine_threadsafe(answers(), beside.loop).result(60)

@@ -16,6 +16,7 @@ from integration.support.grpc_app import Proxy, proxy_beside
 from proxy.grpc.answers import answer_bytes
 from proxy.grpc.requests import key_parameters
 from proxy.grpc.rows import FORMAT
+from proxy.port.reasons import Reason
 from upwell import wire
 from upwell.aio import Cache
 from upwell.errors import UpwellError
@@ -124,7 +125,7 @@ async def of_mysql(beside: Proxy, name: str, key: Key) -> Outcome:
     try:
         parameters = key_parameters(key_message(key).SerializeToString())
         answer = await router.pass_cache(
-            router._catalog.get(name), parameters, router.pump.format_number(FORMAT), "asked"
+            router._catalog.get(name), parameters, router.pump.format_number(FORMAT), Reason.ASKED.why("asked")
         )
         return wire.answer_from(pb.Answer.FromString(answer_bytes(answer, 0)), wire.Shapes())
     except Exception as error:  # noqa: BLE001 - it is compared

@@ -84,7 +84,7 @@ READS: tuple[tuple[Any, str], ...] = (
     (proxy.mysql.reads.announced.Announced, "head"),
     (proxy.mysql.reads.gate, "refusal"),
     (proxy.mysql.session.cached_reads.CachedReads, "look"),
-    (proxy.mysql.session.cached_reads.CachedReads, "_filled"),
+    (proxy.mysql.session.cached_reads.CachedReads, "_filling"),
     (proxy.mysql.session.cached_reads.CachedReads, "_ask_rights"),
     (proxy.mysql.session.cached_reads.CachedReads, "_fill_beside"),
     (planner.matcher.QueryMatcher, "match"),
@@ -254,12 +254,12 @@ def last_hit(beside: Beside, client: RawClient) -> bool:
 
 RELAYS = {
     "OpenCache.fault",
-    "Misses.fault",
+    "guarded.<locals>.called",
     "Pump._on_fault",
     "Shared.note_fault",
 }  # between the edges and `Faults.note`
 OURS = Path(proxy.read.open_cache.__file__).parents[2]
-TELLS = {"note_fault", "_on_fault"}
+TELLS = {"note_fault", "_on_fault", "fault"}
 
 
 @dataclass(frozen=True)
@@ -281,9 +281,8 @@ EDGES = (
     Edge("OpenCache.bound", ((OpenCache, "bind"),)),
     Edge("OpenCache._hit_many", ((OpenCache, "ready"),)),
     Edge("OpenCache._hit_slow", ((OpenCache, "held_body"),)),
-    Edge("Misses._fill", ((proxy.read.misses.Misses, "_miss"),)),
-    Edge("Misses._fill_fresh", ((proxy.read.misses.Misses, "_miss"),)),
-    Edge("CachedReads._attempt", ((proxy.mysql.session.cached_reads.CachedReads, "_filled"),)),
+    Edge("Misses._filled", ((proxy.read.misses.Misses, "_miss"),)),
+    Edge("CachedReads._attempt", ((proxy.mysql.session.cached_reads.CachedReads, "_filling"),)),
     Edge("watching.<locals>.ended", ((proxy.mysql.reads.announced.Announced, "learn"),)),
     Edge("QuickPath.answer", ((proxy.mysql.text.text_matcher.TextMatcher, "find"),)),
     Edge("Session._left_to_mysql", ((proxy.mysql.text.text_matcher.TextMatcher, "find"),)),

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 
 from proxy.loop.recent import Recent
 from proxy.port.api import ParameterValue
+from proxy.port.reasons import NO_REASON, Reason, Why
 
 SAVED_US = 30.0  # what a hit saves the loop, beside a read that is passed
 FILL_US = 250.0  # what a fill costs the loop beside its reader's own steps: the upquery, its answer, what it installs
@@ -27,8 +28,8 @@ MOST_CREDIT_US = 200_000.0
 MOST_KEYS = 4096  # that are remembered as asked for once: so many at least, twice as many at most
 MOST_LISTED = 1000  # values of a list that are looked at
 
-BUSY = "Upwell is short of processor time, and the cache's hits have not paid for another key yet"
-SELDOM = "Upwell is short of processor time, and the key was not asked for lately"
+BUSY = Reason.BUSY.why("Upwell is short of processor time, and the cache's hits have not paid for another key yet")
+SELDOM = Reason.BUSY.why("Upwell is short of processor time, and the key was not asked for lately")
 
 
 @dataclass(slots=True)
@@ -55,10 +56,10 @@ class FillBudget:
     def close(self, cache: str) -> None:
         self._accounts.pop(cache, None)
 
-    def leaves(self, cache: str, parameters: Sequence[ParameterValue]) -> str:
+    def leaves(self, cache: str, parameters: Sequence[ParameterValue]) -> Why:
         """Why a read of the cache that is no hit at once is left to MySQL; "" if it is to be filled."""
         if self._common > MOST_COMMON_US / 2:
-            return ""
+            return NO_REASON
         if not self._was_asked(cache, parameters):
             self.left += 1
             return SELDOM
@@ -66,7 +67,7 @@ class FillBudget:
         if self._common <= 0 and (account is None or account.credit <= 0):
             self.left += 1
             return BUSY
-        return ""
+        return NO_REASON
 
     def _was_asked(self, cache: str, parameters: Sequence[ParameterValue]) -> bool:
         """Whether such a read came lately; from now on it did. Lists are hardly ever asked for twice, their values

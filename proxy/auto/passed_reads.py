@@ -26,7 +26,7 @@ from planner.text.lift import lifted_of
 from planner.text.scan import scan
 from proxy.loop.recent import Recent
 from proxy.loop.slices import in_slices
-from proxy.port.reasons import Reason, reason_of
+from proxy.port.reasons import NO_REASON, Reason, Why
 from sqltypes.errors import DeadlinePassed, Overloaded, ParseError, SourceDown
 
 AT_ONCE = 0.2  # seconds: what is found out so soon holds nobody up
@@ -122,7 +122,7 @@ class ProxiedQuery:
         us: float,
         account: str,
         times: int = 1,
-        unable: str = "",
+        unable: Why = NO_REASON,
         key: int = 0,
         values: Mapping[str, str] | None = None,
     ) -> Reason:
@@ -137,7 +137,7 @@ class ProxiedQuery:
         if owner.noted is not None:
             owner.noted(self, us, times)
         refused = owner.is_refused(self)
-        reason = Reason.SHAPE if refused else reason_of(unable) if unable else Reason.NOT_CACHED
+        reason = Reason.SHAPE if refused else unable.reason if unable else Reason.NOT_CACHED
         owner.by_reason[reason] += 1  # those that it stands for were counted when they came
         self._latest[self._noted % LATEST] = us
         self._noted += 1
@@ -208,7 +208,7 @@ class ProxiedTexts:
         us: float,
         account: str,
         text: bytes,
-        unable: str = "",
+        unable: Why = NO_REASON,
         key: int = 0,
         values: Mapping[str, str] | None = None,
     ) -> None:
@@ -272,9 +272,9 @@ class ProxiedQueries:
     def __iter__(self) -> Iterator[ProxiedQuery]:
         return iter(self._shapes.values())
 
-    def passed(self, why: str) -> None:
+    def passed(self, why: Why) -> None:
         """MySQL has answered a read that is noted at no shape: a cache is for it, or it asks to skip them."""
-        self.by_reason[reason_of(why)] += 1
+        self.by_reason[why.reason] += 1
 
     def entry(self, sql: str, database: str) -> ProxiedQuery:
         """The entry of a client's text. Tokenises texts that it has not seen lately: keep what it returns.

@@ -15,6 +15,7 @@ from dataflow.readers.reader import ReaderNode
 from planner.tree.plan import AnswerArrangement, Parameter, QueryPlan
 from planner.tree.untyped import as_in_key, key_of
 from proxy.port.api import ParameterValue
+from proxy.port.reasons import NO_REASON, Reason, Why
 from sqltypes.comparison import EXACT_DOUBLE, SAFE_DIGITS
 from sqltypes.errors import BadParameters, ComparedElsewhere, UpwellError
 from sqltypes.expression import Key, ParamRef, Value
@@ -27,17 +28,17 @@ from sqltypes.zone import Zone
 
 MOST_KEYS = 1000
 """Of one read that are looked at one by one: about 3 ms."""
-TOO_MANY = f"a list of more than {MOST_KEYS} values, not all of which are held"
+TOO_MANY = Reason.PARAMETERS.why(f"a list of more than {MOST_KEYS} values, not all of which are held")
 MOST_LISTED = 8000
 """Values of a list that is a hit: 5 ms, most of which joins the rows of MySQL's protocol."""
-UNLISTED = f"a list of more than {MOST_LISTED} values"
+UNLISTED = Reason.PARAMETERS.why(f"a list of more than {MOST_LISTED} values")
 MOST_IN_KEY = 4000
 """Whole numbers of a list that is part of a key, in evict mode. A miss of so many takes 3 ms."""
-LONG = f"a list of more than {MOST_IN_KEY} values"
+LONG = Reason.PARAMETERS.why(f"a list of more than {MOST_IN_KEY} values")
 MOST_COMBINATIONS = 500
 """Keys that several lists may give together. Each is asked for by all of its parts: a miss of so many takes 4 ms, one
 of 1,000 takes 8 ms."""
-COMBINED = f"lists that give more than {MOST_COMBINATIONS} keys together"
+COMBINED = Reason.PARAMETERS.why(f"lists that give more than {MOST_COMBINATIONS} keys together")
 Bound = list[tuple[Key, Params]]
 
 
@@ -214,7 +215,7 @@ class KeyBinder:
         except (UpwellError, TypeError):  # a string whose place is not known; a mixture of types
             return values
 
-    def too_many(self, parameters: Sequence[ParameterValue]) -> str:
+    def too_many(self, parameters: Sequence[ParameterValue]) -> Why:
         """Why so many keys are asked for that looking at each would hold others up; "" if they are not."""
         combinations = 1
         for index, value in enumerate(parameters):
@@ -228,7 +229,7 @@ class KeyBinder:
                 return TOO_MANY
             if index in self._lists:
                 combinations *= len(value)
-        return COMBINED if len(self._lists) > 1 and combinations > MOST_COMBINATIONS else ""
+        return COMBINED if len(self._lists) > 1 and combinations > MOST_COMBINATIONS else NO_REASON
 
     def _expand(self, values: list[Value | tuple[Value, ...]]) -> Binding:
         """One key for each combination of the lists' distinct values."""

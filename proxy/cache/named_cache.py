@@ -17,7 +17,7 @@ from proxy.cache.key_binder import KeyBinder
 from proxy.cache.too_large import TooLarge
 from proxy.cache.trust import Trust
 from proxy.port.api import BY_GRPC, CacheInfo, MadeBy, Origin, ParameterInfo, Served
-from proxy.port.reasons import PassedReads
+from proxy.port.reasons import PassedReads, Reason, Why
 from sqltypes.schema import ResultColumn
 
 
@@ -61,6 +61,12 @@ class NamedCache:
     hit_ns: deque[int] = field(default_factory=lambda: deque(maxlen=256))
     miss_ns: deque[int] = field(default_factory=lambda: deque(maxlen=256))
     only_checked: bool = True  # of `miss_ns`: no miss went unchecked yet
+
+    @property
+    def not_ready(self) -> Why:
+        """Why it has no reader. Requires: it has none."""
+        reason = Reason.SHAPE if self.state == "refused" else Reason.PLANNED_ANEW
+        return reason.why(self.why or self.state)
 
     def time_miss(self, ns: int, *, checked: bool) -> None:
         """A miss took so long. Those that were compared with MySQL's own answer took twice as long: they count while

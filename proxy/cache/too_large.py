@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from time import monotonic
 
 from proxy.port.api import ParameterValue
+from proxy.port.reasons import NO_REASON, Why
 
 SECONDS = 60.0  # then it is tried again: the answer may have become smaller
 MOST = 1000  # reads that are remembered
@@ -17,23 +18,23 @@ class TooLarge:
 
     def __init__(self, clock: Callable[[], float] = monotonic) -> None:
         self._clock = clock
-        self._until: OrderedDict[tuple[ParameterValue, ...], tuple[float, str]] = OrderedDict()
+        self._until: OrderedDict[tuple[ParameterValue, ...], tuple[float, Why]] = OrderedDict()
 
-    def note(self, parameters: Sequence[ParameterValue], why: str) -> None:
+    def note(self, parameters: Sequence[ParameterValue], why: Why) -> None:
         """A read with these parameters was refused a fill."""
         self._until.pop(tuple(parameters), None)
         self._until[tuple(parameters)] = self._clock() + SECONDS, why
         if len(self._until) > MOST:
             self._until.popitem(last=False)
 
-    def why(self, parameters: Sequence[ParameterValue]) -> str:
+    def why(self, parameters: Sequence[ParameterValue]) -> Why:
         """Why a fill is not to be tried; "" if nothing says so."""
         if not self._until:
-            return ""
-        until, why = self._until.get(tuple(parameters), (0.0, ""))
+            return NO_REASON
+        until, why = self._until.get(tuple(parameters), (0.0, NO_REASON))
         if why and until <= self._clock():
             del self._until[tuple(parameters)]
-            return ""
+            return NO_REASON
         return why
 
     def forget(self) -> None:

@@ -4,7 +4,7 @@ There is one place at each edge where a fault becomes MySQL's answer:
 
 | edge | where | what becomes of it |
 | --- | --- | --- |
-| a cache (hits, keys, encoding, fills) | `OpenCache`, `Misses`, `guarded` | the key is dropped, the read passes |
+| a cache (hits, keys, encoding, fills) | `guarded`, `Misses._filled` | the key is dropped, the read passes |
 | the engine | `dataflow/guard.py` | the reader's keys, or the change's tables, are emptied; waiting reads pass |
 | a session over MySQL's protocol | `Session.handle`, `CachedReads._attempt` | the command passes as it came |
 | gRPC's `Query` | `Router.query` | the text passes |
@@ -15,7 +15,7 @@ Each is counted. It is logged once for each cache and place, with the facts that
 from __future__ import annotations
 
 import traceback
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from functools import wraps
 from typing import Concatenate, ParamSpec, Protocol, TypeVar
 
@@ -79,21 +79,6 @@ def guarded(method: Callable[Concatenate[G, P], R]) -> Callable[Concatenate[G, P
     def called(self: G, /, *args: P.args, **kwargs: P.kwargs) -> R:
         try:
             return method(self, *args, **kwargs)
-        except Exception as error:
-            if not is_fault(error):
-                raise
-            raise self.fault(error, *args) from error
-
-    return called
-
-
-def guarded_async(method: Callable[Concatenate[G, P], Awaitable[R]]) -> Callable[Concatenate[G, P], Awaitable[R]]:
-    """As `guarded`."""
-
-    @wraps(method)
-    async def called(self: G, /, *args: P.args, **kwargs: P.kwargs) -> R:
-        try:
-            return await method(self, *args, **kwargs)
         except Exception as error:
             if not is_fault(error):
                 raise

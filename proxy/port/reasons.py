@@ -3,10 +3,10 @@ EXPLAIN LAST STATEMENT and SHOW PROXIED QUERIES tell."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from enum import Enum
-from functools import lru_cache
+
+from sqltypes.errors import BadParameters, ComparedElsewhere, TooStale, UnknownCache, UpwellError
 
 
 class Reason(Enum):
@@ -25,23 +25,42 @@ class Reason(Enum):
     ASKED = "asked for"  # by a comment of the query
     OTHER = "other"  # an error, a fault, a limit
 
+    def why(self, text: str, *, other_state: bool = False) -> Why:
+        """This reason, in whole."""
+        return Why(self, text, other_state=other_state)
 
-# The first that is found in the whole reason counts.
-_FOUND = (
-    (r"short of processor time", Reason.BUSY),
-    (r"this session|of the text means|character sets?\b|has locked tables|temporary table", Reason.SETTING),
-    (r"autocommit off", Reason.SETTING),
-    (r"transaction|savepoint", Reason.TRANSACTION),
-    (r"refuses the query to this account|may not read", Reason.RIGHTS),
-    (r"announces|kind of client", Reason.COLUMNS),
-    (r"compared_elsewhere|parameter|is bound|were bound|is given|a list of|lists that give", Reason.PARAMETERS),
-    (r"cursor|executions|the statement was prepared|execution before|have lost digits", Reason.PARAMETERS),
-    (r"stream|position|too_stale|shown the session|fill", Reason.LATE),
-    (r"planned again|schema|rebuilding|not planned", Reason.PLANNED_ANEW),
-    (r"asks to skip", Reason.ASKED),
-    (r"no cache matches", Reason.NOT_CACHED),
+
+class Why(str):
+    """Why MySQL answers a read, in a sentence. "": nothing says that it must.
+
+    `reason`: what is counted. `other_state`: MySQL's answer may be of another state than what the transaction was shown
+    before; where it was shown the answer to the same command, it is shown that again.
+    """
+
+    __slots__ = ("other_state", "reason")
+    reason: Reason
+    other_state: bool
+
+    def __new__(cls, reason: Reason, text: str, *, other_state: bool = False) -> Why:
+        self = super().__new__(cls, text)
+        self.reason, self.other_state = reason, other_state
+        return self
+
+
+NO_REASON = Why(Reason.OTHER, "")
+
+OF_ERRORS: tuple[tuple[type[UpwellError], Reason], ...] = (
+    (ComparedElsewhere, Reason.PARAMETERS),
+    (BadParameters, Reason.PARAMETERS),
+    (TooStale, Reason.LATE),
+    (UnknownCache, Reason.PLANNED_ANEW),
 )
-_PATTERNS = tuple((re.compile(pattern), reason) for pattern, reason in _FOUND)
+"""What reads count as that one of our errors leaves to MySQL; Reason.OTHER if none of these."""
+
+
+def of_error(error: UpwellError) -> Why:
+    reason = next((reason for kind, reason in OF_ERRORS if isinstance(error, kind)), Reason.OTHER)
+    return reason.why(error.told)
 
 
 class PassedReads:
@@ -54,12 +73,11 @@ class PassedReads:
         self._counts: dict[Reason, int] = {}
         self._last: dict[Reason, str] = {}  # the whole reason of the last one
 
-    def add(self, why: str) -> Reason:
+    def add(self, why: Why) -> None:
         """MySQL has answered a read for this reason."""
-        reason = reason_of(why)
+        reason = why.reason
         self._counts[reason] = self._counts.get(reason, 0) + 1
         self._last[reason] = why
-        return reason
 
     @property
     def total(self) -> int:
@@ -80,9 +98,3 @@ class PassedReads:
             return "", ""
         reason = max(self._counts, key=lambda one: self._counts[one])
         return reason.value, self._last[reason]
-
-
-@lru_cache(1000)
-def reason_of(why: str) -> Reason:
-    """Of the reason for which MySQL has answered a read."""
-    return next((reason for pattern, reason in _PATTERNS if pattern.search(why)), Reason.OTHER)

@@ -22,6 +22,7 @@ from proxy.port.api import (
 )
 from proxy.port.as_told import AsTold
 from proxy.port.between import Between
+from proxy.port.reasons import Why
 from sqltypes.errors import Fault
 from sqltypes.expression import Key
 from sqltypes.schema import ResultColumn
@@ -86,7 +87,7 @@ class SessionCache(Cache, Between, Protocol):
 
     async def fill(
         self, parameters: Sequence[ParameterValue], demand: Demand | None = None, text: str = "", *, wait: bool = True
-    ) -> Answer | str:
+    ) -> Answer | Why:
         """As `read`, but where MySQL is to answer, the reason is all that is given: the caller asks it. `text`: the
         client's own, with its values; "": the cache's with these. `wait` False, with a demand: not for a connection of
         the fills, where all are taken."""
@@ -183,7 +184,7 @@ class SessionSystem(System, Protocol):
         """Counts one occurrence of a rule (`proxy/port/figures.py`)."""
         ...
 
-    def note_passed(self, cache: str, why: str) -> None:
+    def note_passed(self, cache: str, why: Why) -> None:
         """MySQL has answered a read of the cache of this name, or of none (""), for this reason."""
         ...
 

@@ -36,26 +36,32 @@ from proxy.cache.key_binder import Bound
 from proxy.loop.slices import SLICE, Encoder, Join, Slices
 from proxy.port.api import EncoderFor, WireFormat
 from proxy.port.faults import Faults
+from proxy.port.reasons import Reason, Why
 from proxy.source.source import FindShards, Upqueries
 from sqltypes.errors import Fault
 from sqltypes.expression import Key
 from sqltypes.schema import ResultColumn
 
 BATCH_WINDOW = 0.0003  # seconds that a miss waits for others while upqueries are under way
-DIFFERS = "the cache's answer differed from MySQL's own: it is not believed any more"
-SUSPECTED = "an answer of the cache differed from MySQL's own, and it is not known yet whether that is a fault"
-NOT_COMPARED = "the cache is new, and its answer could not be compared with MySQL's own"
+DIFFERS = Reason.OTHER.why("the cache's answer differed from MySQL's own: it is not believed any more")
+SUSPECTED = Reason.OTHER.why(
+    "an answer of the cache differed from MySQL's own, and it is not known yet whether that is a fault"
+)
+NOT_COMPARED = Reason.OTHER.why("the cache is new, and its answer could not be compared with MySQL's own")
 TOLD = {"differs": DIFFERS, "unchecked": NOT_COMPARED}
 CATCHING_UP = "the process did not run for a while: what its change stream has brought meanwhile is being read"
-NO_CONNECTION = "no connection is free for the fill"
+NO_CONNECTION = Reason.LATE.why("no connection is free for the fill")
 STEPS = 4  # of a large transaction, from one look at the clock to the next
 TOGETHER = 100  # keys taken apart from one look at the clock to the next
 BUSY = 2  # upqueries in flight from which misses are batched
 
 
 class PassThrough(Exception):
-    """The engine cannot be sure of an answer: the read is MySQL's to answer. The text says why; no client sees it
-    raised."""
+    """The engine cannot be sure of an answer: the read is MySQL's to answer. No client sees it raised."""
+
+    def __init__(self, why: Why) -> None:
+        super().__init__(why)
+        self.why = why
 
 
 class Behind(PassThrough):
@@ -412,4 +418,6 @@ def _failure(failed: Failed) -> Exception:
     """What the waiting read raises."""
     if failed.error is not None:
         return failed.error
-    return Behind(failed.why) if failed.why == BEHIND else PassThrough(TOLD.get(failed.why, failed.why))
+    if failed.why == BEHIND:
+        return Behind(Reason.LATE.why(BEHIND))
+    return PassThrough(TOLD.get(failed.why) or Reason.OTHER.why(failed.why))

@@ -15,10 +15,12 @@ from time import monotonic
 from dataflow.engine import Engine
 from dataflow.messages import Gap, Restarted, StreamEvent
 from gtid_tracker.gtid import Gtid, GtidSet
-from proxy.port.api import Freshness, Otherwise
+from proxy.port.api import DEFAULT_WAIT, Freshness, Otherwise
 from sqltypes.errors import TooStale
 
 Waiter = asyncio.Future[None]
+NOTHING = GtidSet.empty()
+ANYTHING = Freshness()
 
 
 class Freshener:
@@ -41,11 +43,18 @@ class Freshener:
         self._reading: tuple[float, asyncio.Future[GtidSet]] | None = None  # the newest, and when it was begun
 
     def demand(self, freshness: Freshness) -> CallDemand:
-        return CallDemand(self, freshness, monotonic())
+        return CallDemand(self, freshness, freshness.not_before, monotonic())
 
-    def covers(self, needed: GtidSet) -> bool:
-        """Is all of it in the position?"""
-        return self._engine.ring.position.covers(needed)
+    def demand_after(self, own: GtidSet, shown: GtidSet | None, wait: float) -> CallDemand:
+        """As `SessionSystem.demand_after`."""
+        position = self._engine.ring.position.freeze()
+        asked = ANYTHING if own is NOTHING and wait == DEFAULT_WAIT else Freshness(min_gtid=own, wait=wait)
+        return CallDemand(self, asked, position if shown is None else position.union(shown), monotonic())
+
+    def covers(self, needed: GtidSet, more: GtidSet = NOTHING) -> bool:
+        """Is all of both in the position?"""
+        position = self._engine.ring.position
+        return (needed is NOTHING or position.covers(needed)) and (more is NOTHING or position.covers(more))
 
     def missing(self, needed: GtidSet) -> GtidSet:
         return needed.difference(self._engine.ring.position.freeze())
@@ -141,10 +150,11 @@ class CallDemand:
 
     __slots__ = ("_arrived", "_deadline", "_freshener", "_oldest", "_recent", "_shown", "asked", "needed")
 
-    def __init__(self, freshener: Freshener, asked: Freshness, arrived: float) -> None:
+    def __init__(self, freshener: Freshener, asked: Freshness, shown: GtidSet, arrived: float) -> None:
+        """`shown`: what earlier answers may have shown, `asked.not_before` included."""
         self.asked = asked
         self.needed = asked.min_gtid
-        self._shown = asked.not_before
+        self._shown = shown
         self._arrived = arrived
         self._freshener = freshener
         self._deadline = arrived + asked.wait
@@ -156,15 +166,14 @@ class CallDemand:
         staleness = self.asked.max_staleness
         if not self._recent and staleness is not None:
             self._recent = self._freshener.age() <= staleness
-        freshener = self._freshener
-        return self._recent and freshener.covers(self.needed) and freshener.covers(self._shown)
+        return self._recent and self._freshener.covers(self.needed, self._shown)
 
     def met_ahead(self, lower: GtidSet) -> bool:
         """Does an entry serve that has all of the position and all of `lower`?"""
         return self.met() or (self._recent and self._missing().issubset(lower))
 
     def met_by(self, lower: GtidSet, sent_at: float) -> bool:
-        if not self.needed.issubset(lower):
+        if self.needed is not NOTHING and not self.needed.issubset(lower):
             return False
         return sent_at >= self._arrived or (sent_at >= self._oldest and self._shown.issubset(lower))
 

@@ -18,6 +18,7 @@ from proxy.loop.histogram import Histogram
 from proxy.loop.slices import Join
 from proxy.port.api import Answer, ParameterValue, WireFormat
 from proxy.port.faults import Faults
+from proxy.port.reasons import Why
 from proxy.pump.pump import Pump
 from proxy.read.freshness import CallDemand
 from sqltypes.expression import Key
@@ -77,7 +78,7 @@ class Host(Protocol):
         cache: NamedCache,
         parameters: Sequence[ParameterValue],
         format_: int,
-        why: str,
+        why: Why,
         demand: CallDemand | None = None,
     ) -> Answer:
         """The cache's query with these parameters, answered by MySQL. Raises TooStale where MySQL itself lacks what is

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import asyncio
 from asyncio import sleep
-from collections.abc import Sequence
+from collections.abc import Coroutine, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from time import perf_counter_ns
@@ -24,23 +24,24 @@ from proxy.cache.key_binder import MOST_LISTED, TOO_MANY, Binding
 from proxy.loop.metered import Metered
 from proxy.loop.slices import Slices, encode_in_slices, run_in_slices
 from proxy.port.api import ANSWERED_BY_MYSQL, Answer, Demand, ParameterValue, Served
-from proxy.port.faults import guarded_async
+from proxy.port.faults import is_fault
+from proxy.port.reasons import NO_REASON, Reason, Why, of_error
 from proxy.pump.pump import NO_CONNECTION, NOT_COMPARED, SUSPECTED, Behind, PassThrough
 from proxy.read.freshness import CallDemand
 from proxy.read.held_answers import LargeAnswer
 from proxy.read.host import Host
 from proxy.read.opened import Opened
-from sqltypes.errors import AnswerTooLarge, Fault, Overloaded, SourceDown, SourceError
+from sqltypes.errors import AnswerTooLarge, Overloaded, SourceDown, SourceError
 from sqltypes.expression import Key, Row
 
 if TYPE_CHECKING:
     from proxy.cache.trust import Trust
 
-WHOLE_FILL = "all rows of the table are being filled"
+WHOLE_FILL = Reason.LATE.why("all rows of the table are being filled")
 NOT_FILLED = {
-    "source_error": "MySQL refuses the query that fills the key",
-    "source_down": "the query that fills the key does not reach MySQL",
-    "overloaded": "the query that fills the key is too much",
+    "source_error": Reason.LATE.why("MySQL refuses the query that fills the key"),
+    "source_down": Reason.LATE.why("the query that fills the key does not reach MySQL"),
+    "overloaded": Reason.LATE.why("the query that fills the key is too much"),
 }
 """Why a fill has failed, which may be for a key beside this one, or for what was asked beside the client's own text."""
 MOST_TURNS = 1000
@@ -60,10 +61,6 @@ class Misses:
         self._join = host.join(format_)
         self.holes: Holes = {}  # found in steps: what is missing below keys that are long to derive
 
-    def fault(self, error: Exception, *given: object) -> Fault:
-        """What `guarded_async` does with a fault."""
-        return self._opened.fault(error, *given)
-
     async def read(self, parameters: Sequence[ParameterValue], demand: Demand | None = None, text: str = "") -> Answer:
         """As `hit`, else by an upquery, else passed through with the reason. Raises TooStale."""
         assert demand is None or isinstance(demand, CallDemand), "demands are the host's"
@@ -77,15 +74,21 @@ class Misses:
             self._host.access_log.passed(self._cache, parameters, answer, (perf_counter_ns() - started) / 1000)
         return passed
 
-    async def fill(
+    def fill(
         self, parameters: Sequence[ParameterValue], demand: Demand | None = None, text: str = "", *, wait: bool = True
-    ) -> Answer | str:
+    ) -> Coroutine[None, None, Answer | Why]:
         """As `hit`, else by an upquery; the reason where MySQL itself is to answer: also where the upquery fails, which
         is not the client's text alone. Nothing is counted: who gives the answer to a client does it
         (`NamedCache.count`). `wait` False: where the loop or the connections are short, too. Raises TooStale."""
-        budget = self._host.budget
-        if budget is None or not self._cache.is_automatic:
-            return await self._filled(parameters, demand, text, wait=wait)
+        assert demand is None or isinstance(demand, CallDemand), "demands are the host's"
+        if self._host.budget is None or not self._cache.is_automatic:
+            return self._filled(parameters, demand, text, wait=wait)
+        return self._metered(parameters, demand, text, wait=wait)
+
+    async def _metered(
+        self, parameters: Sequence[ParameterValue], demand: CallDemand | None, text: str, *, wait: bool
+    ) -> Answer | Why:
+        """As `fill`, of an automatic cache, whose hits must pay for what its fills take of the loop."""
         if not wait and (why := self._left(parameters) or self._filled_whole(parameters, text)):
             return why
         metered, filled = Metered(self._filled(parameters, demand, text, wait=wait)), 0.0
@@ -97,21 +100,21 @@ class Misses:
         finally:
             self._host.spent(self._cache, metered.us + filled)
 
-    def _left(self, parameters: Sequence[ParameterValue]) -> str:
+    def _left(self, parameters: Sequence[ParameterValue]) -> Why:
         """Why a read of an automatic cache is left to MySQL while the loop is short; "" if it is not."""
         budget, cache = self._host.budget, self._cache
         if budget is None or not cache.is_automatic:
-            return ""
+            return NO_REASON
         why = budget.leaves(cache.name, tuple(parameters))
         cache.left += why != ""
         return why
 
-    def _filled_whole(self, parameters: Sequence[ParameterValue], text: str) -> str:
+    def _filled_whole(self, parameters: Sequence[ParameterValue], text: str) -> Why:
         """Why a read of a range is MySQL's, "" if it is not: all rows of the table are filled at once, for which MySQL
         takes longer than for the range."""
         reader, cache = self._opened.ready(), self._cache
         if reader is None or not reader.fills_whole:
-            return ""
+            return NO_REASON
         if cache.filling is None or cache.filling.done():
             filling = self.fill(parameters, None, text)
             cache.filling = asyncio.get_running_loop().create_task(filling)
@@ -119,49 +122,59 @@ class Misses:
         return WHOLE_FILL
 
     async def _filled(
-        self, parameters: Sequence[ParameterValue], demand: Demand | None, text: str, *, wait: bool
-    ) -> Answer | str:
-        too_large = self._cache.too_large
-        if why := too_large.why(parameters):
-            return why
+        self, parameters: Sequence[ParameterValue], demand: CallDemand | None, text: str, *, wait: bool
+    ) -> Answer | Why:
+        """As `fill`. What fails on the way, a fault of ours included, is a reason for MySQL to answer."""
         try:
-            if demand is None:
-                return await self._fill(parameters, text)
-            assert isinstance(demand, CallDemand), "demands are the host's"
-            return await self._fill_fresh(parameters, demand, text, wait=wait)
-        except Fault as fault:
-            return fault.told
-        except AnswerTooLarge as error:
-            too_large.note(parameters, error.message)
-            return error.message
-        except (SourceError, SourceDown, Overloaded) as error:
-            return NOT_FILLED.get(error.reason, error.reason)
-
-    @guarded_async
-    async def _fill(self, parameters: Sequence[ParameterValue], text: str) -> Answer | str:
-        cache = self._cache
-        try:
-            hit = await self.hit_large(parameters)
-            if hit is not None:
-                return hit
-            if self._opened.reader is not None:
-                if why := self._too_many(parameters):
-                    return why
-                binding = self._opened.bind(parameters)
-                ahead = self.answer_ahead(self._opened.reader, binding)
-                if ahead is not None:
-                    return self._told_ahead(binding, *ahead)
-                return await self._miss(self._opened.reader, binding, parameters, text)
+            return self._cache.too_large.why(parameters) or await self._answered(parameters, demand, text, wait=wait)
         except PassThrough as reason:
-            return str(reason)
+            return reason.why
         except ANSWERED_BY_MYSQL as reason:
-            return reason.told
-        return self._host.closed or cache.why or cache.state
+            return of_error(reason)
+        except AnswerTooLarge as error:
+            why = Reason.OTHER.why(error.message)
+            self._cache.too_large.note(parameters, why)
+            return why
+        except (SourceError, SourceDown, Overloaded) as error:
+            return NOT_FILLED.get(error.reason) or Reason.OTHER.why(error.reason)
+        except Exception as error:
+            if not is_fault(error):
+                raise
+            return of_error(self._opened.fault(error, parameters, demand, text))
 
-    def _too_many(self, parameters: Sequence[ParameterValue]) -> str:
+    async def _answered(
+        self, parameters: Sequence[ParameterValue], demand: CallDemand | None, text: str, *, wait: bool
+    ) -> Answer | Why:
+        """With an answer that meets the demand. A hole is asked of MySQL at once: the upquery may have what the
+        position lacks. What is held waits for the position."""
+        cache, opened = self._cache, self._opened
+        while (reader := opened.ready()) is not None:
+            met = demand is None or demand.met()
+            if met and (hit := await self.hit_large(parameters)) is not None:
+                return hit
+            if opened.ready() is not reader:
+                continue  # it has another plan by now
+            if why := self._too_many(parameters):
+                return why
+            binding = opened.bind(parameters)
+            ahead = self.answer_ahead(reader, binding, demand)
+            if ahead is not None:
+                return self._told_ahead(binding, *ahead)
+            if met or opened.held_body(reader, binding, given=False) is None:
+                if not wait and demand is not None and await self._host.pump.would_wait(reader, binding.keys):
+                    return NO_CONNECTION
+                with suppress(Behind):
+                    return await self._miss(reader, binding, parameters, text, demand)
+            if demand is not None and not await demand.reached():
+                demand.refuse()
+                return Reason.LATE.why(f"{demand.shortage()} (too_stale)")
+        closed = self._host.closed
+        return Reason.LATE.why(closed) if closed else cache.not_ready
+
+    def _too_many(self, parameters: Sequence[ParameterValue]) -> Why:
         """Why the read is MySQL's, "" if it is not. The keys of one long list are filled behind it."""
         why = self._opened.too_many(parameters)
-        if why == TOO_MANY:
+        if why is TOO_MANY:
             self._host.want(self._cache, parameters)
         return why
 
@@ -337,37 +350,6 @@ class Misses:
         body = self._opened.reader.encoders[self._format](rows)
         return Answer(Served.HIT, cache.columns, body, host.position_with(lower), cache.name, horizon=horizon)
 
-    @guarded_async
-    async def _fill_fresh(
-        self, parameters: Sequence[ParameterValue], demand: CallDemand, text: str, *, wait: bool
-    ) -> Answer | str:
-        """`fill`, with an answer that meets the demand. A hole is asked of MySQL at once: the upquery may have what the
-        position lacks. What is held waits for the position."""
-        cache = self._cache
-        try:
-            while (reader := self._opened.ready()) is not None:
-                if demand.met() and (hit := await self.hit_large(parameters)) is not None:
-                    return hit
-                if why := self._too_many(parameters):
-                    return why
-                binding = self._opened.bind(parameters)
-                ahead = self.answer_ahead(reader, binding, demand)
-                if ahead is not None:
-                    return self._told_ahead(binding, *ahead)
-                with suppress(Behind):
-                    if demand.met() or self._opened.held_body(reader, binding, given=False) is None:
-                        if not wait and await self._host.pump.would_wait(reader, binding.keys):
-                            return NO_CONNECTION
-                        return await self._miss(reader, binding, parameters, text, demand)
-                if not await demand.reached():
-                    demand.refuse()
-                    return f"{demand.shortage()} (too_stale)"
-        except PassThrough as reason:
-            return str(reason)
-        except ANSWERED_BY_MYSQL as reason:
-            return reason.told
-        return self._host.closed or cache.why or cache.state
-
     async def _miss(
         self,
         reader: ReaderNode,
@@ -378,9 +360,10 @@ class Misses:
     ) -> Answer:
         cache = self._cache
         check = None
-        await run_in_slices(holes_below(reader, binding.keys, self.holes))
-        if self._opened.ready() is not reader:
-            raise PassThrough(NOT_COMPARED)  # it has another plan by now
+        if reader.program.levels:
+            await run_in_slices(holes_below(reader, binding.keys, self.holes))
+            if self._opened.ready() is not reader:
+                raise PassThrough(NOT_COMPARED)  # it has another plan by now
         if cache.trust is not None:
             if cache.trust.suspicions:
                 raise PassThrough(SUSPECTED)

@@ -6,7 +6,7 @@ A hit is: parameters -> key (a lookup's cost), key -> held answer, its bytes. No
 from __future__ import annotations
 
 from asyncio import sleep
-from collections.abc import Sequence
+from collections.abc import Coroutine, Sequence
 from contextlib import suppress
 from time import perf_counter_ns
 
@@ -21,6 +21,7 @@ from proxy.cache.named_cache import NamedCache
 from proxy.checking.given_hit import GivenHit
 from proxy.port.api import ANSWERED_BY_MYSQL, Answer, CacheInfo, Demand, ListLookup, Lookup, ParameterValue, Served
 from proxy.port.faults import guarded
+from proxy.port.reasons import NO_REASON, Why
 from proxy.pump.pump import CATCHING_UP
 from proxy.read.held_answers import HeldAnswers
 from proxy.read.host import Host
@@ -289,9 +290,9 @@ class OpenCache:
             return None
         return self.stored_list(parameters) if len(pending) <= MOST_KEYS else None
 
-    def too_many(self, parameters: Sequence[ParameterValue]) -> str:
+    def too_many(self, parameters: Sequence[ParameterValue]) -> Why:
         """Why there are more keys than can be looked at; "" if there are not."""
-        return self._binder.too_many(parameters) if self._binder is not None else ""
+        return self._binder.too_many(parameters) if self._binder is not None else NO_REASON
 
     def peek(self, parameters: Sequence[ParameterValue]) -> bytes | None:
         """As `hit`, without being one."""
@@ -529,12 +530,14 @@ class OpenCache:
 
     # -- other reads -------------------------------------------------------------------------------------------------
 
-    async def read(self, parameters: Sequence[ParameterValue], demand: Demand | None = None, text: str = "") -> Answer:
+    def read(
+        self, parameters: Sequence[ParameterValue], demand: Demand | None = None, text: str = ""
+    ) -> Coroutine[None, None, Answer]:
         """As `hit`, else by an upquery, else passed through with the reason. Raises TooStale."""
-        return await Misses(self, self._host, self._format).read(parameters, demand, text)
+        return Misses(self, self._host, self._format).read(parameters, demand, text)
 
-    async def fill(
+    def fill(
         self, parameters: Sequence[ParameterValue], demand: Demand | None = None, text: str = "", *, wait: bool = True
-    ) -> Answer | str:
+    ) -> Coroutine[None, None, Answer | Why]:
         """As `hit`, else by an upquery; the reason where MySQL itself is to answer. Raises TooStale."""
-        return await Misses(self, self._host, self._format).fill(parameters, demand, text, wait=wait)
+        return Misses(self, self._host, self._format).fill(parameters, demand, text, wait=wait)

@@ -10,6 +10,7 @@ from proxy.cache.key_binder import Binding
 from proxy.cache.named_cache import NamedCache
 from proxy.checking.given_hit import GivenHit
 from proxy.port.api import ParameterValue
+from proxy.port.reasons import Why
 from proxy.read.held_answers import HeldAnswers
 from sqltypes.errors import Fault
 
@@ -29,7 +30,7 @@ class Opened(Protocol):
     def ready(self) -> ReaderNode | None:
         """The reader to ask; None while there is none. Raises UnknownCache, SourceDown."""
 
-    def too_many(self, parameters: Sequence[ParameterValue]) -> str:
+    def too_many(self, parameters: Sequence[ParameterValue]) -> Why:
         """Why there are more keys than can be looked at; empty if there are not."""
 
     def bind(self, parameters: Sequence[ParameterValue]) -> Binding: ...

@@ -56,6 +56,7 @@ from proxy.port.api import (
 from proxy.port.faults import is_fault
 from proxy.port.figures import COUNTERS, of_source
 from proxy.port.fill_progress import AuditProgress, FillBy, FillProgress
+from proxy.port.reasons import Reason, Why
 from proxy.pump.pump import Pump
 from proxy.pump.visibility import VisibleTimes
 from proxy.read.freshness import CallDemand, Freshener
@@ -74,8 +75,10 @@ LEAST_PATIENCE = 0.05  # seconds that MySQL may take to execute what the stream 
 SHORT = 0.8  # of the limit of memory
 WIDE = 200  # columns
 GRPC_ACCOUNT = ""  # callers of gRPC are no accounts of MySQL
-NO_CACHE = "no cache matches; `upwell cache explain` says whether the query can be cached"
-BY_CLOCK = "no cache matches: queries by the clock (NOW() and the like) are hits over MySQL's protocol alone"
+NO_CACHE = Reason.NOT_CACHED.why("no cache matches; `upwell cache explain` says whether the query can be cached")
+BY_CLOCK = Reason.NOT_CACHED.why(
+    "no cache matches: queries by the clock (NOW() and the like) are hits over MySQL's protocol alone"
+)
 
 
 class Router:
@@ -215,9 +218,7 @@ class Router:
         return self._freshener.demand(freshness)
 
     def demand_after(self, own: GtidSet, shown: GtidSet | None = None, wait: float = DEFAULT_WAIT) -> CallDemand:
-        position = self._engine.ring.position.freeze()
-        not_before = position if shown is None else position.union(shown)
-        return self.demand(Freshness(min_gtid=own, not_before=not_before, wait=wait))
+        return self._freshener.demand_after(own, shown, wait)
 
     async def query(
         self,
@@ -259,7 +260,7 @@ class Router:
             cache.work_us += us
             self.budget.spend(cache.name, us)
 
-    def note_passed(self, cache: str, why: str) -> None:
+    def note_passed(self, cache: str, why: Why) -> None:
         """MySQL answers a read of the cache of this name, or of none (""), for this reason."""
         self.proxied.passed(why)
         if (found := self._catalog.caches.get(cache)) is not None:
@@ -270,7 +271,7 @@ class Router:
         cache: NamedCache,
         parameters: Sequence[ParameterValue],
         format_: int,
-        why: str,
+        why: Why,
         demand: CallDemand | None = None,
     ) -> Answer:
         """The cache's query with these parameters, answered by MySQL. Raises TooStale where MySQL itself lacks what is
@@ -284,7 +285,7 @@ class Router:
         sql: str,
         database: str,
         format_: int,
-        why: str,
+        why: Why,
         cache: str,
         demand: CallDemand | None,
         tables: Sequence[str] = (),

@@ -7,6 +7,7 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 from external_upquery.passed import Passed
+from proxy.port.reasons import Reason
 from proxy.system.system import VISIBLE_SOON, Router
 from tests.support.engine_rig import OLD, Rig, gtids
 
@@ -36,7 +37,9 @@ def passed(source: Source) -> tuple[bytes, str]:
         encoder=lambda format_, columns: lambda rows: repr(rows).encode(),
         join=lambda format_: b"".join,
     )
-    answer = asyncio.run(Router._pass(cast(Router, router), "SELECT 1", "test", 0, "not cached", "", None))
+    answer = asyncio.run(
+        Router._pass(cast(Router, router), "SELECT 1", "test", 0, Reason.NOT_CACHED.why("not cached"), "", None)
+    )
     return answer.body, answer.position
 
 

@@ -24,12 +24,18 @@ from proxy.mysql.state.announces import NOBODY, Announces
 from proxy.mysql.wire.packets import lenenc_int
 from proxy.mysql.wire.rows import end_size, forms_of, head
 from proxy.planning.column_names import named
+from proxy.port.reasons import NO_REASON, Reason, Why
 from proxy.port.session import SessionCache
 from sqltypes.schema import ResultColumn
 
-OTHER_COLUMNS = "MySQL announces other columns than the cache has"
-SEVERAL = "MySQL announces the columns of such answers now in one way and now in another: this one shows in which"
-FIRST = "first read of this query by this kind of client: MySQL answered it; the next can be a hit"
+OTHER_COLUMNS = Reason.COLUMNS.why("MySQL announces other columns than the cache has")
+SEVERAL = Reason.COLUMNS.why(
+    "MySQL announces the columns of such answers now in one way and now in another: this one shows in which",
+    other_state=True,
+)
+FIRST = Reason.COLUMNS.why(
+    "first read of this query by this kind of client: MySQL answered it; the next can be a hit", other_state=True
+)
 KEPT = 10_000  # kinds of texts; then all are forgotten
 KEPT_HEADS = 64  # of texts that are alike; then all are forgotten
 KEPT_READS = 1_000  # of one kind that is not always announced alike; then all are forgotten
@@ -74,7 +80,7 @@ class Announced:
         self.filled: bytes | None = None
         self.empty: bytes | None = None
         compared = self.prepared[: len(cache.columns)] if more_prepared else self.prepared
-        self.why = "" if same_names(compared, cache.columns) else OTHER_COLUMNS
+        self.why = NO_REASON if same_names(compared, cache.columns) else OTHER_COLUMNS
         self._more_prepared = more_prepared
         self.several = False
         self.apart = False
@@ -122,12 +128,12 @@ class Announced:
         strings in the character sets of their columns."""
         return not (self.apart or (raw and self.foreign))
 
-    def unknown(self, read: Itself) -> str:
+    def unknown(self, read: Itself) -> Why:
         """Why an answer of MySQL must show how this read is announced first, "" if one has."""
         if self.several:
             which = read()
-            return "" if (which, True) in self._of_reads or (which, False) in self._of_reads else SEVERAL
-        return "" if self.known else FIRST
+            return NO_REASON if (which, True) in self._of_reads or (which, False) in self._of_reads else SEVERAL
+        return NO_REASON if self.known else FIRST
 
     def head(self, body: bytes, read: Itself) -> bytes | None:
         """What stands before this answer; None where it is not known yet."""
@@ -166,13 +172,13 @@ class Announced:
             self._of_reads.clear()
         self._of_reads[read, rows] = found
 
-    def _fit(self, payloads: tuple[bytes, ...], *, rows: bool) -> str:
+    def _fit(self, payloads: tuple[bytes, ...], *, rows: bool) -> Why:
         """Why the cache's answers cannot be sent behind these definitions, "" if they can be."""
         columns = columns_of(payloads)
         if columns is None or not same_names(payloads, self._cache.columns):
             return OTHER_COLUMNS
         if not rows:
-            return ""
+            return NO_REASON
         if self._as_bytes:
             own = self._cache.columns
             columns = tuple(
@@ -180,7 +186,7 @@ class Announced:
                 for column, held in zip(columns, own, strict=True)
             )
         forms = forms_of(columns, binary=self._binary)
-        return OTHER_COLUMNS if forms is None else self._cache.encode_as(columns, forms)
+        return OTHER_COLUMNS if forms is None else Reason.COLUMNS.why(self._cache.encode_as(columns, forms))
 
     def check_invariants(self) -> None:
         """Raises AssertionError. For tests."""

@@ -13,6 +13,7 @@ from proxy.mysql.reads.prepared_statement import PreparedStatement
 from proxy.mysql.reads.routes import Route, Target
 from proxy.mysql.text.text_cuts import cut
 from proxy.port.api import ParameterValue
+from proxy.port.reasons import NO_REASON, Reason, Why
 from proxy.port.session import SessionCache
 from sqltypes.errors import UpwellError
 from sqltypes.expression import Value
@@ -51,7 +52,7 @@ class CachedRead:
     behind: bool = False  # what the session was shown was waited for, in vain
     asked: bool = False  # MySQL was asked what its answers have shown
     hidden: str = ""  # the temporary table that hides one of the query's
-    refused: str = ""  # what MySQL has said of the text
+    refused: Why = NO_REASON  # what MySQL has said of the text
     upto: Sequence[ParameterValue] | None = None  # the clock is between `values` and these; None: it is known
     found: int | None = None  # what FOUND_ROWS() is behind the answer, of a query that counts
     # The text that might have a cache in the session's sql_mode, and its route.
@@ -80,16 +81,16 @@ class CachedRead:
         """Whether its cache has another plan than when the read came, or none. What becomes of others is no matter."""
         return self.generation != self.cache.generation
 
-    def to_utc(self) -> str:
+    def to_utc(self) -> Why:
         """Turns what the clocks of the session say into instants. Why MySQL must answer, "" if it need not."""
         try:
             values = self.cache.in_utc(self.values)
             upto = None if self.upto is None else self.cache.in_utc(self.upto)
         except UpwellError as error:
-            return f"{error.reason}: {error.message}"
+            return Reason.PARAMETERS.why(f"{error.reason}: {error.message}")
         self.converted = values is not self.values
         self.values, self.upto = values, upto
-        return ""
+        return NO_REASON
 
     def itself(self) -> bytes:
         """Tells it from reads of other texts or values."""

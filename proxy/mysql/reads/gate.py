@@ -32,32 +32,56 @@ from proxy.mysql.state.targets import elsewhere
 from proxy.mysql.text.statement_kind import READS_ONLY
 from proxy.mysql.wire.packets import count_packets
 from proxy.port.api import ParameterValue
+from proxy.port.reasons import NO_REASON, Reason, Why
 from proxy.port.session import SessionCache
 from proxy.settings.quantities import Transactions
 
 AGAIN = "the REPEATABLE READ transaction was shown this before"
 UNCHANGED = "in a REPEATABLE READ transaction: unchanged since the state that it was shown"
-OPEN = "the REPEATABLE READ transaction has its snapshot at MySQL"
-CHANGED = "what the REPEATABLE READ transaction was shown has changed"
-FULL = (
-    f"the REPEATABLE READ transaction was shown all that is remembered of one, {SHOWN_KEYS} keys or {SHOWN_BYTES} bytes"
+OPEN = Reason.TRANSACTION.why("the REPEATABLE READ transaction has its snapshot at MySQL", other_state=True)
+CHANGED = Reason.TRANSACTION.why("what the REPEATABLE READ transaction was shown has changed", other_state=True)
+FULL = Reason.TRANSACTION.why(
+    "the REPEATABLE READ transaction was shown all that is remembered of one,"
+    f" {SHOWN_KEYS} keys or {SHOWN_BYTES} bytes",
+    other_state=True,
 )
-COUNTS = "the query has SQL_CALC_FOUND_ROWS, and all that the REPEATABLE READ transaction is shown must be one state"
-UNSETTLED = "the kind of transactions was changed in one, and MySQL has not ended a statement outside of it since"
-MISFLAGGED = "the session began with autocommit off, of which MySQL's flags do not tell until it is set"
-SAVED = "a savepoint may have been set, and no transaction has begun at MySQL since"
-NOT_BROUGHT = "the stream has not brought what the session was shown"
-NOT_TOLD = "MySQL does not tell what its answers may have shown the session"
-ELSEWHERE = "prepared in another database than the session's, where MySQL cannot be asked about it"
+COUNTS = Reason.TRANSACTION.why(
+    "the query has SQL_CALC_FOUND_ROWS, and all that the REPEATABLE READ transaction is shown must be one state"
+)
+UNSETTLED = Reason.TRANSACTION.why(
+    "the kind of transactions was changed in one, and MySQL has not ended a statement outside of it since"
+)
+MISFLAGGED = Reason.SETTING.why(
+    "the session began with autocommit off, of which MySQL's flags do not tell until it is set"
+)
+LOCKED = Reason.SETTING.why("the session has locked tables")
+ONE_SHOT = Reason.TRANSACTION.why("SET TRANSACTION is in force for the next transaction")
+OFF = Reason.TRANSACTION.why("in a transaction, and --transactions=off")
+IS_STRICT = Reason.TRANSACTION.why("in a REPEATABLE READ transaction, and --transactions=strict")
+IS_SERIALIZABLE = Reason.TRANSACTION.why("in a SERIALIZABLE transaction")
+HAS_WRITTEN = Reason.TRANSACTION.why("in a transaction that has written")
+MAY_HAVE_WRITTEN = Reason.TRANSACTION.why("the transaction may have written or locked rows")
+SAVED = Reason.TRANSACTION.why("a savepoint may have been set, and no transaction has begun at MySQL since")
+NOT_BROUGHT = Reason.LATE.why("the stream has not brought what the session was shown")
+NOT_TOLD = Reason.LATE.why("MySQL does not tell what its answers may have shown the session")
+ELSEWHERE = Reason.SETTING.why("prepared in another database than the session's, where MySQL cannot be asked about it")
 NARROW = "the session's character sets lack characters of the text or its values: they have those of"
-READ_OTHERWISE = "this session's sql_mode changes what a double quote or a backslash of the text means"
-NAMED_BY_QUOTES = "double quotes make names in this session, and a column is named by the letters of such a text"
-TELLS = "the text tells a collation, as those of Upwell's own fills do, which counts in this session for nothing"
-OTHER_MODE = "sql_mode, or the collation of literals, is another in this session by now"
-OTHER_CLOCKS = "the session's time zone is another than when the read came"
+READ_OTHERWISE = Reason.SETTING.why(
+    "this session's sql_mode changes what a double quote or a backslash of the text means"
+)
+NAMED_BY_QUOTES = Reason.SETTING.why(
+    "double quotes make names in this session, and a column is named by the letters of such a text"
+)
+TELLS = Reason.SETTING.why(
+    "the text tells a collation, as those of Upwell's own fills do, which counts in this session for nothing"
+)
+OTHER_MODE = Reason.SETTING.why("sql_mode, or the collation of literals, is another in this session by now")
+OTHER_CLOCKS = Reason.SETTING.why("the session's time zone is another than when the read came")
 ROW_LIMIT = "sql_select_limit is {} in this session, and the answer has more rows, or is a long one"
 MOST_LOOKED_AT = 256 * 1024  # bytes of an answer whose characters or rows are looked at: about 1 ms
-OTHER_CACHES = "the cache was planned again, or dropped, while the read waited"
+OTHER_CACHES = Reason.PLANNED_ANEW.why(
+    "the cache was planned again, or dropped, while the read waited", other_state=True
+)
 TRANSACTION_INFO = "session_track_transaction_info"
 BEGINS_LATER = frozenset({READS_ONLY})  # options of START TRANSACTION that are as good later
 SERIALIZABLE = "SERIALIZABLE"
@@ -94,7 +118,7 @@ class Pass(NamedTuple):
     """MySQL is to answer. `learns`: its answer shows how it announces the columns of such reads, so that the next one
     may be a hit."""
 
-    why: str
+    why: Why
     learns: bool = False
 
 
@@ -121,7 +145,7 @@ class Around(Protocol):
         """Those whose characters MySQL has told."""
         ...
 
-    def refusal(self, state: SessionState, cache: SessionCache) -> str | None:
+    def refusal(self, state: SessionState, cache: SessionCache) -> Why | None:
         """Why the session's account may not read the cache, "" if it may. None: MySQL must be asked."""
         ...
 
@@ -151,8 +175,8 @@ def gate(read: CachedRead, state: SessionState, shown: Shown, around: Around, *,
     reason = (
         refusal(state, cache.needs)
         or _hinted_otherwise(read, state)
-        or (_misread(read, state) if state.marks or read.marks or state.narrow else "")
-        or (OTHER_CLOCKS if LOCAL in cache.needs and cache.clocks is not state.clocks else "")
+        or (_misread(read, state) if state.marks or read.marks or state.narrow else NO_REASON)
+        or (OTHER_CLOCKS if LOCAL in cache.needs and cache.clocks is not state.clocks else NO_REASON)
     )
     if reason:
         return Pass(reason)
@@ -177,13 +201,13 @@ def gate(read: CachedRead, state: SessionState, shown: Shown, around: Around, *,
     return _columns(read, read.announced)
 
 
-def _misread(read: CachedRead, state: SessionState) -> str:
+def _misread(read: CachedRead, state: SessionState) -> Why:
     """Why MySQL reads the text otherwise than where caches are filled; "" if it does not."""
     if reads_otherwise(read, state) or (read.target is not None and state.escapes(read.data)):
         return READ_OTHERWISE
     if not state.narrow or not state.misreads(read.text, read.values) or _is_bytes(read, state):
-        return ""
-    return f"{NARROW} {state.narrow}"
+        return NO_REASON
+    return Reason.SETTING.why(f"{NARROW} {state.narrow}")
 
 
 def _is_bytes(read: CachedRead, state: SessionState) -> bool:
@@ -199,10 +223,10 @@ def _is_bytes(read: CachedRead, state: SessionState) -> bool:
     return True
 
 
-def _hinted_otherwise(read: CachedRead, state: SessionState) -> str:
+def _hinted_otherwise(read: CachedRead, state: SessionState) -> Why:
     """Why the cache of a prepared statement is none for this session's sql_mode; "" if it is one."""
     target = read.target
-    return OTHER_MODE if target is not None and target.hint and target.hint != state.mode_hint else ""
+    return OTHER_MODE if target is not None and target.hint and target.hint != state.mode_hint else NO_REASON
 
 
 def reads_otherwise(read: CachedRead, state: SessionState) -> bool:
@@ -231,7 +255,7 @@ def _obstacle(
     """The session's own writes, what it was shown, its transaction, its temporary tables."""
     if state.token and lacks_own_writes(state, around):
         if read.waited:
-            return Pass(f"the stream has not brought the session's own writes: {state.token}")
+            return Pass(Reason.LATE.why(f"the stream has not brought the session's own writes: {state.token}"))
         return _ASK[Step.OWN_WRITES]
     if not connected:
         state.passed, state.shown = False, NOTHING
@@ -244,7 +268,7 @@ def _obstacle(
         if obstacle is not None:
             return obstacle
     if read.hidden:
-        return Pass(f"a temporary table hides {read.hidden}")
+        return Pass(Reason.SETTING.why(f"a temporary table hides {read.hidden}"))
     return _ASK[Step.HIDDEN] if hides(state, read.cache) else None
 
 
@@ -255,7 +279,7 @@ def lacks_own_writes(state: SessionState, around: Around) -> bool:
     return bool(state.token)
 
 
-def _transaction(read: CachedRead, state: SessionState, shown: Shown, around: Around) -> str:
+def _transaction(read: CachedRead, state: SessionState, shown: Shown, around: Around) -> Why:
     """Which rule keeps a read of a transaction from being a hit, "" if none does."""
     if not state.under_way:
         shown.clear()
@@ -264,7 +288,9 @@ def _transaction(read: CachedRead, state: SessionState, shown: Shown, around: Ar
         return COUNTS
     mode = around.transactions
     if shown.goes_on(around.sequence()) and not transaction_rule(state, mode, shown, values, again=False):
-        return ""  # what is held is what was shown, if it was; `CachedReads` looks where nothing is held any more
+        return (
+            NO_REASON  # what is held is what was shown, if it was; `CachedReads` looks where nothing is held any more
+        )
     again = shown.again(cache, values)
     reason = transaction_rule(state, mode, shown, values, again=again is not None)
     if reason:
@@ -275,7 +301,7 @@ def _transaction(read: CachedRead, state: SessionState, shown: Shown, around: Ar
         read.body, read.rule = cache.peek_since(values, shown.sequence), UNCHANGED
         if read.body is None:
             return CHANGED
-    return ""
+    return NO_REASON
 
 
 def was_shown(read: CachedRead, state: SessionState, shown: Shown, around: Around) -> Ask | Pass | None:
@@ -289,59 +315,59 @@ def was_shown(read: CachedRead, state: SessionState, shown: Shown, around: Aroun
     return None
 
 
-def refusal(state: SessionState, needs: frozenset[str]) -> str:
+def refusal(state: SessionState, needs: frozenset[str]) -> Why:
     """What of the session's state, beside transactions, keeps a query from being answered by a cache; "" if nothing
     does. Requires: `state.known`."""
     if state.locks or state.locked:
-        return "the session has locked tables"
+        return LOCKED
     if state.one_shot:
-        return "SET TRANSACTION is in force for the next transaction"
+        return ONE_SHOT
     if state.misflagged:
         return MISFLAGGED
     if state.unsettled:
         return UNSETTLED
     if state.saved:
         return SAVED
-    return (elsewhere(state.database) if not state.tells else "") or state.differing(needs)
+    return (elsewhere(state.database) if not state.tells else NO_REASON) or state.differing(needs)
 
 
-def unable(state: SessionState, needs: frozenset[str], mode: Transactions) -> str:
+def unable(state: SessionState, needs: frozenset[str], mode: Transactions) -> Why:
     """Why no read of the session could be a hit as it is now, were there a cache of its query; "" if one could, as far
     as is known. `needs`: the variables on which its answers depend."""
     if state.transactional:
         isolation = state.values.get("transaction_isolation", "") if state.known else ""
         if isolation == SERIALIZABLE:
-            return "in a SERIALIZABLE transaction"
+            return IS_SERIALIZABLE
         if mode is Transactions.OFF or (mode is Transactions.STRICT and isolation not in COMMITTED):
-            return f"in a transaction, and --transactions={mode.value}"
+            return Reason.TRANSACTION.why(f"in a transaction, and --transactions={mode.value}")
         if state.wrote and state.known:
-            return "in a transaction that has written"
-    return refusal(state, needs) if state.known else ""
+            return HAS_WRITTEN
+    return refusal(state, needs) if state.known else NO_REASON
 
 
 def transaction_rule(
     state: SessionState, mode: Transactions, shown: Shown, parameters: Sequence[ParameterValue], *, again: bool
-) -> str:
+) -> Why:
     """Which rule keeps a read of a transaction from being a hit; "" if none does. `again`: it was shown this before.
 
     Requires: the session has autocommit off or is in a transaction.
     """
     if mode is Transactions.OFF:
-        return "in a transaction, and --transactions=off"
+        return OFF
     isolation = state.values.get("transaction_isolation", "")
     if isolation == SERIALIZABLE:
-        return "in a SERIALIZABLE transaction"
+        return IS_SERIALIZABLE
     if state.wrote:
-        return "the transaction may have written or locked rows"
+        return MAY_HAVE_WRITTEN
     if isolation in COMMITTED and not shown.any:  # which are of a transaction that began in REPEATABLE READ
-        return ""
+        return NO_REASON
     if mode is Transactions.STRICT:
-        return "in a REPEATABLE READ transaction, and --transactions=strict"
+        return IS_STRICT
     if again:
-        return ""
+        return NO_REASON
     if state.touched:
         return OPEN
-    return FULL if shown.full(parameters) else ""
+    return FULL if shown.full(parameters) else NO_REASON
 
 
 def said_again(
@@ -366,7 +392,9 @@ def said_again(
     return said
 
 
-OTHER_CHARACTERS = "the answer has other bytes in the session's character set of results, or is a long one"
+OTHER_CHARACTERS = Reason.SETTING.why(
+    "the answer has other bytes in the session's character set of results, or is a long one"
+)
 
 
 def in_results(
@@ -389,12 +417,12 @@ def in_results(
     return recoded(body, announced.shown, recode)
 
 
-def beyond_limit(state: SessionState, body: bytes) -> str:
+def beyond_limit(state: SessionState, body: bytes) -> Why:
     """Why MySQL must answer, where an answer has more rows than the session wants; "" if it has not."""
     limit = state.row_limit
-    if limit is None:
-        return ""
-    return ROW_LIMIT.format(limit) if len(body) > MOST_LOOKED_AT or count_packets(body) - 1 > limit else ""
+    if limit is None or (len(body) <= MOST_LOOKED_AT and count_packets(body) - 1 <= limit):
+        return NO_REASON
+    return Reason.SETTING.why(ROW_LIMIT.format(limit))
 
 
 def one_state(state: SessionState, shown: Shown) -> bool:

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from proxy.mysql.state.session_state import SessionState
+from proxy.port.reasons import NO_REASON, Reason, Why
 from proxy.port.session import SessionCache
 
 REMEMBERED = 60.0
 """Seconds after which MySQL is asked again, by `forget`. A change of rights that is in the binlog ends it at once."""
-REFUSED = "MySQL refuses the query to this account"
+REFUSED = Reason.RIGHTS.why("MySQL refuses the query to this account")
 NO_RIGHT = frozenset({1044, 1045, 1142, 1143, 1227, 1345, 1356, 1370, 1449})
 """MySQL's errors that are about an account (1356 and 1449: or about the definer of a view), whatever the text."""
 KEPT = 100_000  # entries; then all are forgotten
@@ -31,7 +32,7 @@ class Grants:
     def __init__(self, version: Callable[[], int]) -> None:
         self._version = version
         self._of_version = -1
-        self._refusals: dict[tuple[SessionCache, int, str, tuple[int, ...]], str] = {}
+        self._refusals: dict[tuple[SessionCache, int, str, tuple[int, ...]], Why] = {}
 
     @property
     def version(self) -> int:
@@ -42,7 +43,7 @@ class Grants:
         """To be remembered by who asks MySQL."""
         return cache.generation, self._version()
 
-    def refusal(self, state: SessionState, cache: SessionCache) -> str | None:
+    def refusal(self, state: SessionState, cache: SessionCache) -> Why | None:
         """Why the session's account may not read the cache, "" if it may. None: MySQL must be asked."""
         self._renew()
         return self._refusals.get((cache, cache.generation, state.identity, state.rights))
@@ -54,7 +55,7 @@ class Grants:
         if asked == (cache.generation, self._of_version):
             if len(self._refusals) >= KEPT:
                 self.forget()
-            self._refusals[cache, cache.generation, state.identity, state.rights] = "" if allowed else REFUSED
+            self._refusals[cache, cache.generation, state.identity, state.rights] = NO_REASON if allowed else REFUSED
 
     def _renew(self) -> None:
         now = self._version()

@@ -21,6 +21,7 @@ from proxy.mysql.text.text_matcher import Steer
 from proxy.mysql.wire.bound_values import UNSIGNED
 from proxy.mysql.wire.rows import BINARY, BINARY_EOF, TEXT, TEXT_EOF
 from proxy.port.api import ParameterInfo, ParameterValue
+from proxy.port.reasons import NO_REASON, Reason, Why
 from proxy.port.session import SessionCache, SessionSystem
 from sqltypes.comparison import EXACT_DOUBLE, SAFE_DIGITS
 from sqltypes.errors import ComparedElsewhere, UpwellError
@@ -29,11 +30,18 @@ from sqltypes.parameters import AsBound, Moment
 from sqltypes.schema import INTEGER_TYPES, SqlType
 from sqltypes.zone import Zone
 
-NO_CACHE = "no cache matches"
-SKIPPED = "the query asks to skip the cache"
+NO_CACHE = Reason.NOT_CACHED.why("no cache matches")
+SKIPPED = Reason.ASKED.why("the query asks to skip the cache")
 TYPED_BEFORE = "a parameter whose type no column tells was bound with another type, by which MySQL may go on reading it"
 NULL_SHOWN = "NULL is bound for what is shown: MySQL announces columns by what was bound before"
 SIGN = 1 << 63  # with it a whole number of 64 bits is another one with a sign than without
+FAILED_BEFORE = Reason.PARAMETERS.why(
+    "MySQL has answered the execution before with an error, and may answer this one with it, too"
+)
+BOUND_BEFORE = Reason.PARAMETERS.why("a parameter was bound before by whose type MySQL goes on comparing")
+NO_NUMBER_YET = Reason.PARAMETERS.why(
+    "MySQL has not been given a number for a BIT yet, by which it reads strings from then on"
+)
 KEYS = 2000  # that are remembered of one statement
 LONGEST_KEY = 2048  # bytes of a text, or of an execution's parameters, that is remembered with its key
 Types = tuple[int, ...] | None
@@ -173,7 +181,7 @@ class Target:
 
     route: Route
     version: int
-    why: str = ""
+    why: Why = NO_REASON
     forced: bool = False
     text: bytes = b""  # as it is looked up
     hint: bytes = b""  # that it has for the session's sql_mode
@@ -211,20 +219,22 @@ class Target:
                 self.keys.clear()
             self.keys[before, payload] = Learned(key, statement.types, statement.kinds, tuple(values), tuple(given))
 
-    def resolved_otherwise(self, statement: PreparedStatement) -> str:
+    def resolved_otherwise(self, statement: PreparedStatement) -> Why:
         """Why MySQL may have resolved a statement in another way than the cache's query; "" if it has not."""
         if self.cache is None:
-            return ""
+            return NO_REASON
         if statement.failed:
-            return "MySQL has answered the execution before with an error, and may answer this one with it, too"
+            return FAILED_BEFORE
         if self.compared.is_turned(statement):
-            return "a parameter was bound before by whose type MySQL goes on comparing"
+            return BOUND_BEFORE
         if not self.compared.bits <= statement.numbers:
-            return "MySQL has not been given a number for a BIT yet, by which it reads strings from then on"
+            return NO_NUMBER_YET
         found = statement.differed.intersection((*ALWAYS, *self.cache.needs))
         if not found and self.hint and statement.hint != self.hint:
             found = frozenset({"sql_mode, or the collation of literals,"})
-        return f"{min(found)} was another when the statement was prepared" if found else ""
+        if not found:
+            return NO_REASON
+        return Reason.SETTING.why(f"{min(found)} was another when the statement was prepared")
 
     def takes(self, statement: PreparedStatement, given: tuple[Value, ...]) -> bool:
         """Whether an execution with these values is one of the cache's query."""
@@ -328,29 +338,31 @@ def target_of(
         target.why = SKIPPED
         return target
     if statement.parameters > MOST_PARAMETERS:
-        target.why = f"more than {MOST_PARAMETERS} parameters"
+        target.why = Reason.PARAMETERS.why(f"more than {MOST_PARAMETERS} parameters")
         return target
     sentinels = tuple(Sentinel(index) for index in range(statement.parameters))
     try:
         sql = text.decode()
         found = system.match(sql, statement.database, sentinels)
     except UnicodeDecodeError:
-        target.why = "the text is not valid UTF-8"
+        target.why = Reason.SETTING.why("the text is not valid UTF-8")
         return target
     if found is None:
         target.why = NO_CACHE
         return target
     if not hint and MARK in sql:
-        target.why = "the text tells a collation, as those of Upwell's own fills do"
+        target.why = Reason.SETTING.why("the text tells a collation, as those of Upwell's own fills do")
         return target
     name, template = found
     cache = route.opened(system, name, binary=True, eof=eof, clocks=clocks)
     info = cache.info
     if info.mode == "evict" and any(_rounded(column.type) for column in info.columns):
-        target.why = "FLOAT and DOUBLE of an answer held as text have lost digits"
+        target.why = Reason.PARAMETERS.why("FLOAT and DOUBLE of an answer held as text have lost digits")
         return target
     if _FLAGGED_LATER.search(sql):
-        target.why = "MySQL announces what BIN, OCT and CONV give otherwise once a statement has been executed"
+        target.why = Reason.COLUMNS.why(
+            "MySQL announces what BIN, OCT and CONV give otherwise once a statement has been executed"
+        )
         return target
     target.cache, target.template, target.plain_int = cache, tuple(template), cache.plain_int
     target.same = target.template == sentinels

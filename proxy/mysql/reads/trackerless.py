@@ -41,6 +41,7 @@ from proxy.mysql.wire.packets import (
     COM_STMT_RESET,
 )
 from proxy.mysql.wire.responses import NO_STATUS, Outcome
+from proxy.port.reasons import NO_REASON, Reason, Why
 
 Positions = Callable[[], Awaitable[tuple[History, GtidSet, GtidSet, str]]]
 """Asks the source which GTIDs it owns, and then what it has executed: the second value and the third."""
@@ -57,11 +58,17 @@ WORKLOAD = "workload"
 """vtgate's variable. Where it is `olap`, vtgate's flags are those of before the statement that they stand behind."""
 FLAGS_AT_ONCE = frozenset({"OLTP", "UNSPECIFIED"})  # its values, as it tells them, where they are not
 UNLIMITED = "0"  # vtgate's sql_select_limit where there is none
-RESOLVED_ANEW = "prepared in another keyspace than the session's, and vtgate resolves it in this one"
-OTHER_BYTES = "prepared, and vtgate sends a FLOAT as its six digits are, a VECTOR without its length"
+RESOLVED_ANEW = Reason.SETTING.why(
+    "prepared in another keyspace than the session's, and vtgate resolves it in this one"
+)
+OTHER_BYTES = Reason.COLUMNS.why(
+    "prepared, and vtgate sends a FLOAT as its six digits are, a VECTOR without its length"
+)
 SENT_OTHERWISE = frozenset({"float", "vector"})
-FLAGS_LAG = "the session has set `workload`, and vtgate does not tell at once what a statement has done there"
-NOT_TOLD_OF = "in a transaction, and vtgate does not tell what the session is like by now"
+FLAGS_LAG = Reason.SETTING.why(
+    "the session has set `workload`, and vtgate does not tell at once what a statement has done there"
+)
+NOT_TOLD_OF = Reason.TRANSACTION.why("in a transaction, and vtgate does not tell what the session is like by now")
 
 
 def after_statement(state: SessionState, statement: Statement, effects: Effects, sent: Sent, outcome: Outcome) -> None:
@@ -98,7 +105,7 @@ def learned(state: SessionState) -> None:
     state.note_values()
 
 
-def before_vtgate(read: CachedRead, state: SessionState) -> str:
+def before_vtgate(read: CachedRead, state: SessionState) -> Why:
     """Why vtgate is to answer, "" if nothing says so: where its flags tell nothing, in a transaction of a session that
     cannot be asked what it is like, where a statement is about the tables of another keyspace by now, and where vtgate
     sends another value than MySQL."""
@@ -111,4 +118,4 @@ def before_vtgate(read: CachedRead, state: SessionState) -> str:
         return RESOLVED_ANEW
     if read.target is not None and any(column.type.name in SENT_OTHERWISE for column in read.cache.columns):
         return OTHER_BYTES
-    return ""
+    return NO_REASON

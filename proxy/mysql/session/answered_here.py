@@ -17,6 +17,7 @@ from proxy.mysql.session.relay import Relay
 from proxy.mysql.session.session_context import SessionContext
 from proxy.mysql.session.upstream import Upstream
 from proxy.mysql.wire.responses import Exchange, Kind, Outcome
+from proxy.port.reasons import Why
 
 ASKED_OF_SESSION = "what the session asks about itself is known"
 PLAIN_EXECUTION = b"\0\1\0\0\0"  # no cursor, once; no parameters follow
@@ -35,7 +36,7 @@ class AnsweredHere:
         self._passing = passing
         self._connection_id = connection_id
 
-    def look(self, data: bytes, text: bytes, noted: bytes, route: Route, why: str) -> bool:
+    def look(self, data: bytes, text: bytes, noted: bytes, route: Route, why: Why) -> bool:
         """Answers a text, or has MySQL answer it and learns from that; False where it is none of these. `noted`: the
         text that might have a cache."""
         question = self._context.shared.questions.asked_by(text)
@@ -69,7 +70,7 @@ class AnsweredHere:
         asks = not statement.marks and shared.route(statement.text, statement.database).asks
         return shared.questions.asked_by(statement.text) if asks else None
 
-    def look_execution(self, statement: PreparedStatement, data: bytes, route: Route, why: str) -> bool:
+    def look_execution(self, statement: PreparedStatement, data: bytes, route: Route, why: Why) -> bool:
         """As `look`, of an execution (its packet with the header). Where it is not known what the session is like, that
         is asked first, which takes as long as the execution would."""
         if statement.asked_as is None or data[9:] != PLAIN_EXECUTION:
@@ -79,14 +80,14 @@ class AnsweredHere:
         self._relay.start(self._look_refreshed(statement, data, route, why))
         return True
 
-    async def _look_refreshed(self, statement: PreparedStatement, data: bytes, route: Route, why: str) -> None:
+    async def _look_refreshed(self, statement: PreparedStatement, data: bytes, route: Route, why: Why) -> None:
         await self._upstream.refresh()
         if not self._look_execution(statement, data, route, why):
             context = self._context
             route = context.shared.large if context.state.changes_marks(statement.text) else route
             self._passing.statement(data, route, why, noted=statement.text)
 
-    def _look_execution(self, statement: PreparedStatement, data: bytes, route: Route, why: str) -> bool:
+    def _look_execution(self, statement: PreparedStatement, data: bytes, route: Route, why: Why) -> bool:
         state, text = self._context.state, statement.text
         question = self._context.shared.questions.asked_by(text)
         key = self._key(question) if question is not None else None

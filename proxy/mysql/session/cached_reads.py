@@ -14,18 +14,15 @@ stream lags.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Coroutine
 
 from gtid_tracker.gtid import GtidSet
 from proxy.mysql.reads.announced import FIRST, SEVERAL, definitions_in
 from proxy.mysql.reads.cached_read import CachedRead
 from proxy.mysql.reads.gate import (
     AGAIN,
-    CHANGED,
-    FULL,
     HIT,
     NOTHING,
-    OPEN,
     OTHER_CACHES,
     OTHER_CHARACTERS,
     Ask,
@@ -59,19 +56,18 @@ from proxy.mysql.wire.packets import PLAIN_STATUS, Malformed
 from proxy.mysql.wire.responses import Kind, Outcome
 from proxy.mysql.wire.rows import joined
 from proxy.port.api import Answer, Served
+from proxy.port.reasons import NO_REASON, Reason, Why, of_error
 from sqltypes.errors import SourceDown, SourceError, UnknownCache, UpwellError
 from sqltypes.expression import Value
 
 BROUGHT_SOON = 0.05  # seconds that the stream may take to bring what misses have shown
 ASK_AGAIN = 1.0  # seconds from one question whether what was shown still comes to the next
 PATIENT = 0.1  # seconds that a transaction with tables open at MySQL waits for a fill
-UNSURE = "of the clock more is asked than is known of it"
-NOT_COUNTED = "FOUND_ROWS() of the answer is not known"
-FILL_IS_LATE = "the transaction has tables open at MySQL, for which the fill may be waiting"
-NOT_AT_POSITION = "the fill is not at the position of what was shown"
+UNSURE = Reason.LATE.why("of the clock more is asked than is known of it")
+NOT_COUNTED = Reason.OTHER.why("FOUND_ROWS() of the answer is not known")
+FILL_IS_LATE = Reason.LATE.why("the transaction has tables open at MySQL, for which the fill may be waiting")
+NOT_AT_POSITION = Reason.LATE.why("the fill is not at the position of what was shown", other_state=True)
 AHEAD = "held ahead of the position"
-OF_ANOTHER_STATE = frozenset({OTHER_CACHES, CHANGED, OPEN, FULL, NOT_AT_POSITION, FIRST, SEVERAL})
-"""Why a read of a transaction is passed, where the answer to the same one before would be as good."""
 
 
 class CachedReads:
@@ -98,22 +94,21 @@ class CachedReads:
             self.pass_read(read, UNSURE)
             return
         verdict = self._gate(read)
-        if verdict is HIT:
-            if not self._hit(read):
-                self._relay.start(self._attempt(read, lambda: self._miss(read)))
-        elif isinstance(verdict, Ask):
-            step = verdict.step
-            self._relay.start(self._attempt(read, lambda: self._settle(read, step)))
-        else:
+        if isinstance(verdict, Pass):
             self._pass(read, verdict)
+        elif verdict is not HIT or not self._hit(read):
+            self._relay.start(self._attempt(read, verdict))
 
     def _gate(self, read: CachedRead) -> Verdict:
         return gate(read, self._state, self._shown, self._shared, connected=self._upstream.alive)
 
-    async def _attempt(self, read: CachedRead, steps: Callable[[], Awaitable[None]]) -> None:
+    async def _attempt(self, read: CachedRead, verdict: Hit | Ask) -> None:
         """What a read needs that is no hit at once. A fault of ours leaves it to MySQL."""
         try:
-            await steps()
+            if isinstance(verdict, Ask):
+                await self._settle(read, verdict)
+            else:
+                await self._miss(read)
         except Interrupted:
             self._upstream.forward(self._upstream.query(RAISE), Kind.RESULT, lambda _: None)
             self._context.note(Served.PASSED.value, read.cache.name, KILLED)
@@ -125,9 +120,8 @@ class CachedReads:
             why = self._shared.note_fault(read.cache.name, error, text=repr(read.text)[:2000])
             self.pass_read(read, why)
 
-    async def _settle(self, read: CachedRead, step: Step) -> None:
+    async def _settle(self, read: CachedRead, verdict: Verdict) -> None:
         """What must be asked or waited for, then as `look`."""
-        verdict: Verdict = Ask(step)
         while isinstance(verdict, Ask):
             await self._do(verdict.step, read)
             verdict = self._gate(read)
@@ -138,8 +132,7 @@ class CachedReads:
         elif not self._hit(read):
             await self._miss(read)
 
-    def _pass(self, read: CachedRead, verdict: Hit | Pass) -> None:
-        assert isinstance(verdict, Pass)
+    def _pass(self, read: CachedRead, verdict: Pass) -> None:
         if verdict.learns:
             self._fill_beside(read)
         self.pass_read(read, verdict.why)
@@ -161,10 +154,10 @@ class CachedReads:
         other.sent, other.forced, other.marks = read.sent, read.forced, read.marks
         return None if other.to_utc() else other
 
-    def pass_read(self, read: CachedRead, why: str) -> None:
+    def pass_read(self, read: CachedRead, why: Why) -> None:
         """MySQL is to answer, unless the transaction was shown the answer before."""
         statement = read.kind if isinstance(read.kind, PreparedStatement) else None
-        if why in OF_ANOTHER_STATE and self.says_again(read.data, read.sent, statement, read.given):
+        if why.other_state and self.says_again(read.data, read.sent, statement, read.given):
             return
         if read.forced:
             self._relay.fail(self._shared.forced(why))
@@ -211,7 +204,9 @@ class CachedReads:
     async def _own_writes(self, read: CachedRead) -> None:
         read.waited = True
         self._shared.system.count("session_write_waits")
-        if not await self.waiting.on(self._shared.reached(self._state.token)):
+        with self.waiting:
+            came = await self._shared.reached(self._state.token)
+        if not came:
             await forget_lost(self._upstream)
 
     async def _ask_shown(self, read: CachedRead) -> None:
@@ -221,9 +216,11 @@ class CachedReads:
         await learn_shown(self._upstream)
 
     async def _until_shown(self, read: CachedRead) -> None:
-        state = self._state
-        reached = self._shared.system.reached
-        if state.behind is not None or not await self.waiting.on(reached(state.shown, BROUGHT_SOON)):
+        state, came = self._state, False
+        if state.behind is None:
+            with self.waiting:
+                came = await self._shared.system.reached(state.shown, BROUGHT_SOON)
+        if not came:
             read.behind = True
             await self._is_behind()
 
@@ -246,7 +243,7 @@ class CachedReads:
         if error is None or error.errno in NO_RIGHT:
             shared.grants.note(state, read.cache, asked, allowed=error is None)
         if error is not None:  # of this text, or of this moment
-            read.refused = f"MySQL refuses the query: {error.message}"
+            read.refused = Reason.OTHER.why(f"MySQL refuses the query: {error.message}")
             return
         told, kind = state.announces, read.kind
         resolved = kind.resolved if isinstance(kind, PreparedStatement) else None
@@ -281,7 +278,7 @@ class CachedReads:
         state.touched |= state.in_transaction
         unless_ended(state, outcome)
         if outcome.error is not None:
-            read.refused = f"MySQL refuses the query: {outcome.error.message}"
+            read.refused = Reason.OTHER.why(f"MySQL refuses the query: {outcome.error.message}")
 
     # -- answers -------------------------------------------------------------------------------------------------------
 
@@ -299,7 +296,7 @@ class CachedReads:
         try:
             body = read.cache.hit(values)
         except UpwellError as error:
-            self.pass_read(read, error.told)
+            self.pass_read(read, of_error(error))
             return True
         if body is None:
             return self._shown.any and self._again(read)
@@ -396,7 +393,7 @@ class CachedReads:
         assert read.announced is not None, "the gate is open"
         sets, binary = self._shared.character_sets, isinstance(read.kind, PreparedStatement)
         shown = in_results(self._state, read.announced, body, sets, binary=binary)
-        why = beyond_limit(self._state, body) or (OTHER_CHARACTERS if shown is None else "")
+        why = beyond_limit(self._state, body) or (OTHER_CHARACTERS if shown is None else NO_REASON)
         if why or shown is None:
             self.pass_read(read, why)
             return False
@@ -414,12 +411,26 @@ class CachedReads:
             self.pass_read(read, UNSURE)
             return
         state = self._state
-        answer = await self._filled(read)
-        if not isinstance(answer, Answer):
-            if state.shown and not self._shared.has(state.shown):
-                await self._is_behind()
-            self.pass_read(read, answer)
-        elif read.replanned:
+        answer: Answer | Why
+        try:
+            filling = self._filling(read)
+            with self.waiting:
+                answer = await filling
+        except UnknownCache:  # dropped while the read waited
+            answer = OTHER_CACHES
+        except UpwellError as error:  # limits of ours: without them MySQL would have answered
+            answer = of_error(error)
+        if isinstance(answer, Answer):
+            self._give_filled(read, answer)
+            return
+        if state.shown and not self._shared.has(state.shown):
+            await self._is_behind()
+        self.pass_read(read, answer)
+
+    def _give_filled(self, read: CachedRead, answer: Answer) -> None:
+        """Answers with what was filled, or compared with MySQL's own answer."""
+        state = self._state
+        if read.replanned:
             self.pass_read(read, OTHER_CACHES)
         elif read.cache.counts:
             if not self._hit(read, answer.served):
@@ -440,30 +451,23 @@ class CachedReads:
             rule = AHEAD if ahead and answer.served is Served.HIT else hit_rule(state)
             self._note(answer.served, answer.cache, rule, answer.position)
 
-    async def _filled(self, read: CachedRead) -> Answer | str:
-        """The answer of a fill; the reason where there is none."""
+    def _filling(self, read: CachedRead) -> Coroutine[None, None, Answer | Why]:
+        """The answer of a fill; the reason where there is none. Raises UpwellError, now or later."""
         state, system = self._state, self._shared.system
         if state.shown:
             wait = BROUGHT_SOON if state.behind is None else 0
             demand = system.demand_after(state.token, state.shown, wait)
         else:
             demand = system.demand_after(state.token)
-        try:
-            filling = read.cache.fill(read.values, demand, read.own_text(), wait=read.forced)
-            limit = time_limit(read.sent, state.values.get("max_execution_time", ""))
-            if state.touched:
-                filling = self._while_patient(filling, PATIENT, FILL_IS_LATE)
-            if limit is not None:
-                filling = self._while_patient(filling, limit, TOO_LONG)
-            return await self.waiting.on(filling)
-        except UnknownCache:  # dropped while the read waited
-            return OTHER_CACHES
-        except UpwellError as error:  # limits of ours: without them MySQL would have answered
-            return error.told
+        filling = read.cache.fill(read.values, demand, read.own_text(), wait=read.forced)
+        limit = time_limit(read.sent, state.values.get("max_execution_time", ""))
+        if state.touched:
+            filling = self._while_patient(filling, PATIENT, FILL_IS_LATE)
+        return filling if limit is None else self._while_patient(filling, limit, TOO_LONG)
 
     async def _while_patient(
-        self, filling: Coroutine[None, None, Answer | str], seconds: float, late: str
-    ) -> Answer | str:
+        self, filling: Coroutine[None, None, Answer | Why], seconds: float, late: Why
+    ) -> Answer | Why:
         """What is filled by then, or `late`: it goes on for who comes next. A DDL statement may be waiting for the
         transaction, and the fill for the DDL statement: a deadlock that MySQL cannot see, for the fill has another
         connection. Or MySQL would give up by itself."""

@@ -13,8 +13,12 @@ from proxy.mysql.state.session_state import SessionState
 from proxy.mysql.wire.bound_values import NotDecoded
 from proxy.mysql.wire.packets import Malformed
 from proxy.port.api import ParameterValue
+from proxy.port.reasons import NO_REASON, Reason, Why
 from sqltypes.errors import UpwellError
 from sqltypes.expression import Value
+
+IN_PIECES = Reason.PARAMETERS.why("a parameter was sent in pieces")
+BY_CURSOR = Reason.PARAMETERS.why("the rows are fetched by a cursor")
 
 
 @dataclass(slots=True)
@@ -22,7 +26,7 @@ class Execution:
     """What an execution asks for."""
 
     target: Target
-    why: str = ""  # it is no read of a cache
+    why: Why = NO_REASON  # it is no read of a cache
     given: tuple[Value, ...] = ()  # the statement's values, where they were looked at
     values: tuple[ParameterValue, ...] | None = None  # those of the cache's parameters, where it is a read of one
 
@@ -44,9 +48,9 @@ class Executions:
         try:
             self._bind(found, statement, data, again=again)
         except NotDecoded as reason:
-            found.why = str(reason)
+            found.why = Reason.OTHER.why(str(reason))
         except Malformed as reason:  # MySQL says what it thinks of it
-            found.why = str(reason)
+            found.why = Reason.OTHER.why(str(reason))
             statement.types = None
         except UpwellError as error:
             found.why = self._shared.note_fault("an execution", error, text=repr(statement.text)[:2000])
@@ -56,10 +60,10 @@ class Executions:
     def _bind(self, found: Execution, statement: PreparedStatement, data: bytes, *, again: bool) -> None:
         """Fills in the values. Raises NotDecoded, Malformed, UpwellError."""
         if statement.long_data:
-            found.why = "a parameter was sent in pieces"
+            found.why = IN_PIECES
         elif data[9] & CURSOR:
-            found.why = "the rows are fetched by a cursor"
-        if found.why == NO_CACHE and again:
+            found.why = BY_CURSOR
+        if found.why is NO_CACHE and again:
             found.given = statement.values(data[4:])
         elif found.why:
             if statement.binds_types(data):

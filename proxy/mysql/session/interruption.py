@@ -10,16 +10,16 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Awaitable
-from typing import NamedTuple, TypeVar
+from types import TracebackType
+from typing import NamedTuple
 
 from planner.text.scan import is_keyword, scan
+from proxy.port.reasons import Reason
 from sqltypes.errors import ParseError
 
-T = TypeVar("T")
 RAISE = "SIGNAL SQLSTATE '70100' SET MYSQL_ERRNO = 1317, MESSAGE_TEXT = 'Query execution was interrupted'"
 KILLED = "KILL QUERY has come while the read waited"
-TOO_LONG = "the read may take no longer (max_execution_time), as far as it is MySQL that counts"
+TOO_LONG = Reason.OTHER.why("the read may take no longer (max_execution_time), as far as it is MySQL that counts")
 LONGEST_KILL = 1000  # bytes of a text that is looked at
 _LIMIT = re.compile(rb"\bMAX_EXECUTION_TIME\s*\(\s*(\d{1,10})\s*\)", re.IGNORECASE)
 
@@ -64,23 +64,22 @@ def time_limit(text: bytes, value: str) -> float | None:
 
 
 class Waiting:
-    """What one session waits for."""
+    """What one session waits for, inside of `with`. That raises Interrupted where the wait was ended by `interrupt`."""
 
     def __init__(self) -> None:
         self._task: asyncio.Task[object] | None = None
         self._interrupted = False
 
-    async def on(self, coming: Awaitable[T]) -> T:
-        """Waits. Raises Interrupted."""
-        self._task = task = asyncio.current_task()
-        try:
-            return await coming
-        except asyncio.CancelledError:
-            if not self._interrupted or task is None or task.uncancel():
-                raise
+    def __enter__(self) -> None:
+        self._task = asyncio.current_task()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        task, interrupted = self._task, self._interrupted
+        self._task, self._interrupted = None, False
+        if interrupted and isinstance(error, asyncio.CancelledError) and task is not None and not task.uncancel():
             raise Interrupted from None
-        finally:
-            self._task, self._interrupted = None, False
 
     def interrupt(self) -> None:
         """Where something is waited for, that ends. Nothing else does, then or later."""

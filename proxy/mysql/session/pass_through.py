@@ -25,6 +25,7 @@ from proxy.mysql.text.statement_kind import Kind as StatementKind
 from proxy.mysql.wire.packets import CLIENT_MULTI_STATEMENTS, COM_QUERY, COM_STMT_EXECUTE
 from proxy.mysql.wire.responses import NO_STATUS, Exchange, Kind, Outcome, nobody_is_told
 from proxy.port.api import ParameterValue, Served
+from proxy.port.reasons import Why
 
 
 @dataclass(slots=True)
@@ -40,7 +41,7 @@ class Passing:
     # Of a read that a cache is for.
     cache: str
     values: Sequence[ParameterValue] | None
-    why: str  # MySQL answers it
+    why: Why  # MySQL answers it
     victim: int | None  # whose statement it kills
 
 
@@ -66,7 +67,7 @@ class PassThrough:
         self,
         data: bytes,
         route: Route,
-        why: str,
+        why: Why,
         *,
         cache: str = "",
         values: Sequence[ParameterValue] | None = None,

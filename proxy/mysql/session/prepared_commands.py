@@ -17,8 +17,11 @@ from proxy.mysql.session.session_context import SessionContext
 from proxy.mysql.session.upstream import Upstream
 from proxy.mysql.text.statement_kind import Kind as StatementKind
 from proxy.mysql.wire.responses import Kind, Outcome, nobody_is_told
+from proxy.port.reasons import Reason
 
 MAY_BE_CACHED = (StatementKind.READ, StatementKind.OTHER)
+
+UNKNOWN = Reason.OTHER.why("the prepared statement is not known here")
 
 
 class PreparedCommands:
@@ -94,7 +97,7 @@ class PreparedCommands:
         if statement is None and self._own_sql.executes(data):
             return
         if statement is None or len(data) < 14:
-            self._passing.statement(data, self._shared.large, "the prepared statement is not known here")
+            self._passing.statement(data, self._shared.large, UNKNOWN)
             return
         if statement.misread or (self._state.known and self._state.marks_of(statement.sent) != statement.marks):
             statement.types = None
@@ -111,9 +114,9 @@ class PreparedCommands:
             read.sent, read.marks, read.forced = statement.sent, statement.marks, target.forced
             self._reads.look(read)
             return
-        if why == NO_CACHE and not statement.failed and self._reads.says_again(data, text, statement, given):
+        if why is NO_CACHE and not statement.failed and self._reads.says_again(data, text, statement, given):
             return
-        if why == NO_CACHE and not target.forced and self._answered.look_execution(statement, data, route, why):
+        if why is NO_CACHE and not target.forced and self._answered.look_execution(statement, data, route, why):
             return
         if target.forced:
             if len(statement.unseen) > MOST_UNSEEN:
@@ -122,9 +125,9 @@ class PreparedCommands:
             return
         if self._state.marks_of(statement.sent) != statement.marks:
             route = self._shared.large
-        if why == NO_CACHE and not statement.parameters and self._passing.bound_here(data, route):
+        if why is NO_CACHE and not statement.parameters and self._passing.bound_here(data, route):
             return
-        name, noted = cache.name if cache is not None else "", target.text if why == NO_CACHE else None
+        name, noted = cache.name if cache is not None else "", target.text if why is NO_CACHE else None
         self._passing.statement(data, route, why, cache=name, noted=noted)
 
     def close(self, data: bytes) -> None:

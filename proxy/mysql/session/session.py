@@ -62,13 +62,14 @@ from proxy.mysql.wire.packets import (
     packet,
 )
 from proxy.mysql.wire.responses import NO_STATUS, Kind, Outcome, nobody_is_told
+from proxy.port.reasons import NO_REASON, Reason
 from sqltypes.errors import UpwellError
 
 log = structlog.get_logger("upwell.mysql")
 
-MORE = "MySQL has a result for what stands behind the semicolon, too"
+MORE = Reason.OTHER.why("MySQL has a result for what stands behind the semicolon, too")
 TOLD = MARK.encode()
-TOO_LARGE = "the statement is too large to be looked at"
+TOO_LARGE = Reason.OTHER.why("the statement is too large to be looked at")
 STATEMENTS_OFF = b"\1\0"
 COMMANDS = {COM_QUERY: "a text", COM_STMT_EXECUTE: "an execution", COM_STMT_PREPARE: "a statement to prepare"}
 
@@ -233,7 +234,7 @@ class Session:
             try:
                 sent = sent[text_at(sent) :]
             except Malformed as reason:
-                self.passing.statement(data, self.shared.large, str(reason))
+                self.passing.statement(data, self.shared.large, Reason.OTHER.why(str(reason)))
                 return
         state = self.state
         marks = state.marks_of(sent) if state.marks and state.known else b""
@@ -263,7 +264,7 @@ class Session:
             read = CachedRead(data, system.caches_version, cache, values, text, database, route, route)
             read.sent, read.marks, read.upto = sent, marks, upto
             read.forced = entry.steer is Steer.FORCE
-            why = "" if cache.clocks is None else read.to_utc()
+            why = NO_REASON if cache.clocks is None else read.to_utc()
             if why:
                 self.reads.pass_read(read, why)
             else:

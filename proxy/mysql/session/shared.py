@@ -42,6 +42,7 @@ from proxy.mysql.text.text_matcher import LONGEST_OTHER, Entry, TextMatcher, is_
 from proxy.mysql.text.write_outline import LONGEST_WRITE, is_write, write_outline
 from proxy.port.api import Answer, ParameterValue
 from proxy.port.faults import is_fault
+from proxy.port.reasons import NO_REASON, Reason, Why, of_error
 from proxy.port.session import SessionCache, SessionSystem
 from proxy.settings.quantities import Transactions
 from proxy.source.zones import SourceZones
@@ -117,7 +118,7 @@ class Looked(NamedTuple):
     entry: Entry[Route]
     values: tuple[ParameterValue, ...]
     route: Route
-    instead: tuple[str | None, str] = (None, "")
+    instead: tuple[str | None, Why] = (None, NO_REASON)
     upto: tuple[ParameterValue, ...] | None = None
 
 
@@ -178,7 +179,7 @@ class Shared:
         self.sessions: set[Member] = set()
         self.orphans: set[Member] = set()
         self.closing: set[Member] = set()
-        self.fills: set[asyncio.Task[Answer | str]] = set()  # that their sessions may have left alone
+        self.fills: set[asyncio.Task[Answer | Why]] = set()  # that their sessions may have left alone
         self.position = system.position
         self.sequence = system.sequence
         self.seconds_since_change = system.seconds_since_change
@@ -236,7 +237,7 @@ class Shared:
             text, looked = now.first, self._looked(now.first, state.database)
         if state.mode_hint and state.known and looked.route.noted is not None:
             name = looked.entry.cache
-            why = "" if name is None else state.differing(looked.route.needs(self.system, name, eof=eof))
+            why = NO_REASON if name is None else state.differing(looked.route.needs(self.system, name, eof=eof))
             asked = why or (name is None and self.may_have(state.mode_hint))
             other = with_hint(text, state.mode_hint) if asked else None
             if other is not None:
@@ -378,13 +379,13 @@ class Shared:
     def asks_clock(self, statement: PreparedStatement) -> bool:
         return self.route(statement.text, statement.database).by_clock
 
-    def note_fault(self, what: str, error: Exception, **facts: object) -> str:
+    def note_fault(self, what: str, error: Exception, **facts: object) -> Why:
         """A read or a command could not be understood: the reason for which MySQL answers it."""
         if is_fault(error):
             error = self.system.faults.note("session", what, error, **facts)
-        return error.told if isinstance(error, UpwellError) else repr(error)
+        return of_error(error) if isinstance(error, UpwellError) else Reason.OTHER.why(repr(error))
 
-    def note_passed(self, cache: str, values: Sequence[ParameterValue] | None, why: str, took: float) -> None:
+    def note_passed(self, cache: str, values: Sequence[ParameterValue] | None, why: Why, took: float) -> None:
         """MySQL has answered a read of this cache, or of none, in so many microseconds."""
         self.system.note_passed(cache, why)
         if self.on_passed is not None:
@@ -412,7 +413,7 @@ class Shared:
         """Whether the position has these transactions."""
         return self.system.demand_after(gtids).met()
 
-    def refusal(self, state: SessionState, cache: SessionCache) -> str | None:
+    def refusal(self, state: SessionState, cache: SessionCache) -> Why | None:
         """As `Grants.refusal`."""
         return self.grants.refusal(state, cache)
 
@@ -420,12 +421,12 @@ class Shared:
         """Waits, for a bounded time, until the stream has brought a session's own writes."""
         return await self.system.reached(own, self.options.own_writes_wait)
 
-    def keep_fill(self, task: asyncio.Task[Answer | str]) -> None:
+    def keep_fill(self, task: asyncio.Task[Answer | Why]) -> None:
         """It goes on, whatever becomes of the session that has begun it."""
         self.fills.add(task)
         task.add_done_callback(self._fill_ended)
 
-    def _fill_ended(self, task: asyncio.Task[Answer | str]) -> None:
+    def _fill_ended(self, task: asyncio.Task[Answer | Why]) -> None:
         self.fills.discard(task)
         if not task.cancelled():
             task.exception()  # who waits for it still has it from the task

@@ -79,6 +79,7 @@ from proxy.mysql.wire.tracker_entries import (
     string_at,
 )
 from proxy.port.accounts import Accounts
+from proxy.port.reasons import Reason, Why
 from sqltypes.collation import character_set
 from sqltypes.zone import UTC, Zone, fixed
 
@@ -169,7 +170,7 @@ class SessionState:
     set_tracks: set[str] = field(default_factory=set)  # which of them it has set, as far as it is known
     tracks_changed: bool = False  # a statement of the client has set session_track_...
     tracks_wait: bool = False  # they can be switched on outside of a transaction only
-    _refusals: dict[frozenset[str], str] = field(default_factory=dict)
+    _refusals: dict[frozenset[str], Why] = field(default_factory=dict)
     _different: frozenset[str] | None = None  # `differences` of a text that is not misread, while they are known
     _settings: Settings | None = None  # `settings`, while it is known
     # All values, where MySQL tells of each change of them, else empty; None: not put together yet.
@@ -191,8 +192,8 @@ class SessionState:
             or self.locks
             or self.locked
             or self.one_shot
-            or self.token
-            or self.shown
+            or self.token.intervals
+            or self.shown.intervals
             or self.passed
         )
 
@@ -478,12 +479,12 @@ class SessionState:
 
     # -- what follows --------------------------------------------------------------------------------------------------
 
-    def differing(self, needs: frozenset[str]) -> str:
+    def differing(self, needs: frozenset[str]) -> Why:
         """The variable, of those that count for a query, whose value is not the one that caches are filled with, and
         its value; "" if there is none."""
         found = self._refusals.get(needs)
         if found is None:
-            found = self._refusals[needs] = first_difference(self.values, needs)
+            found = self._refusals[needs] = Reason.SETTING.why(first_difference(self.values, needs))
         return found
 
     def differences(self, text: bytes = b"") -> frozenset[str]:

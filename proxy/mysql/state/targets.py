@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from proxy.port.reasons import NO_REASON, Reason, Why
+
 PRIMARY = "@primary"
 TARGETS = ":@/["  # in a database's name: that of a shard, of a range of keys, or of a kind of tablets
 
@@ -16,6 +18,8 @@ def keyspace_of(database: str) -> str:
     return database[: -len(PRIMARY)] if database.lower().endswith(PRIMARY) else database
 
 
-def elsewhere(database: str) -> str:
+def elsewhere(database: str) -> Why:
     """Why a session at this database gets nothing from a cache, "" if it may: it does not see the keyspace."""
-    return "" if set(TARGETS).isdisjoint(database) else f"the session is at {database!r}, not at a keyspace"
+    if set(TARGETS).isdisjoint(database):
+        return NO_REASON
+    return Reason.SETTING.why(f"the session is at {database!r}, not at a keyspace")

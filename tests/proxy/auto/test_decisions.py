@@ -7,6 +7,7 @@ import asyncio
 import pytest
 
 from proxy.auto.decisions import AT_ONCE
+from proxy.mysql.reads.gate import LOCKED
 from proxy.mysql.state.session_variables import PINNED_VALUES, switched_on
 from proxy.settings.automatic import Policy
 from sqltypes.errors import Overloaded, SourceDown, UnknownCache, UnsupportedQuery, UpwellError
@@ -75,7 +76,7 @@ def test_a_slow_query_a_few_times_a_minute_is_cached_at_its_second_read() -> Non
 
 def test_reads_of_sessions_that_can_have_no_hit_do_not_count() -> None:
     rig = Rig()
-    rig.passed(0).note(5000.0, "app@%", 1000, "the session has locked tables")
+    rig.passed(0).note(5000.0, "app@%", 1000, LOCKED)
     rig.seconds(5)
     assert rig.caches.made == [] and rig.passed(0).count == 1000
     rig.passed(2)

@@ -20,7 +20,8 @@ from proxy.auto.passed_reads import (
     ProxiedQuery,
     shape_of,
 )
-from proxy.port.reasons import Reason
+from proxy.mysql.reads.gate import HAS_WRITTEN, LOCKED
+from proxy.port.reasons import NO_REASON, Reason, Why
 from sqltypes.errors import Overloaded, SourceDown
 from tests.support.fake_system import FakeJudge
 
@@ -384,14 +385,12 @@ def test_a_shape_that_could_be_cached_tells_why_it_is_not() -> None:
 @pytest.mark.parametrize(
     ("unable", "reason"),
     [
-        ("", Reason.NOT_CACHED),
-        ("in a transaction that has written", Reason.TRANSACTION),
-        ("in a SERIALIZABLE transaction", Reason.TRANSACTION),
-        ("the session has locked tables", Reason.SETTING),
-        ("sql_mode.PIPES_AS_CONCAT is 'ON' in this session", Reason.SETTING),
+        (NO_REASON, Reason.NOT_CACHED),
+        (HAS_WRITTEN, Reason.TRANSACTION),
+        (LOCKED, Reason.SETTING),
     ],
 )
-def test_a_read_is_counted_by_why_its_session_could_not_have_a_hit(unable: str, reason: Reason) -> None:
+def test_a_read_is_counted_by_why_its_session_could_not_have_a_hit(unable: Why, reason: Reason) -> None:
     proxied, _, _ = queries()
     assert proxied.entry("SELECT 1 FROM t", "shop").note(1.0, "app@%", 3, unable) is reason
     assert {one: count for one, count in proxied.by_reason.items() if count} == {reason: 1}, "the others were counted"

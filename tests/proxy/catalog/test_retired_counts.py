@@ -10,21 +10,21 @@ from proxy.catalog.retired_counts import Gone
 from proxy.port.reasons import PassedReads, Reason
 
 
-def dropped(known: Gone, name: str, hits: int, misses: int, passed: tuple[str, ...] = ()) -> None:
+def dropped(known: Gone, name: str, hits: int, misses: int, passed: tuple[Reason, ...] = ()) -> None:
     before = known.of(name)
     cache = NamedCache(name, "SELECT 1", "shop", before=before[:2], passed=PassedReads(before.passed))
     cache.hits, cache.misses = hits, misses
-    for why in passed:
-        cache.passed.add(why)
+    for reason in passed:
+        cache.passed.add(reason.why("so"))
     known.add(cache)
 
 
 def test_a_name_has_what_all_caches_of_that_name_had() -> None:
     known = Gone()
     assert known.of("a") == (0, 0, {})
-    dropped(known, "a", 3, 1, ("in a transaction that has written", "something else"))
+    dropped(known, "a", 3, 1, (Reason.TRANSACTION, Reason.OTHER))
     dropped(known, "b", 10, 10)
-    dropped(known, "a", 4, 1, ("in a SERIALIZABLE transaction",))
+    dropped(known, "a", 4, 1, (Reason.TRANSACTION,))
     assert known.of("a") == (7, 2, {Reason.TRANSACTION: 2, Reason.OTHER: 1})
     assert known.of("b") == (10, 10, {})
     assert (known.hits, known.misses) == (17, 12)

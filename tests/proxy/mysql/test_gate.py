@@ -37,6 +37,7 @@ from proxy.mysql.reads.gate import (
 from proxy.mysql.reads.shown import Shown
 from proxy.mysql.state.session_state import SessionState
 from proxy.mysql.state.session_variables import PINNED_VALUES, TRACKED, switched_on
+from proxy.port.reasons import NO_REASON, Reason, Why
 from proxy.settings.quantities import Transactions
 from sqltypes.zone import Zone, fixed
 
@@ -65,6 +66,10 @@ class Cache:
         return self.since
 
 
+def why(text: str) -> Why:
+    return Reason.OTHER.why(text)
+
+
 @dataclass
 class Around:
     """`has_all`: whether the position has all transactions. `rights`: what is known of the account's."""
@@ -72,14 +77,14 @@ class Around:
     transactions: Transactions = Transactions.ON
     read_your_writes: bool = True
     has_all: bool = False
-    rights: str | None = ""
+    rights: Why | None = NO_REASON
     character_sets: dict[str, object] = field(default_factory=dict)
     number: int = 1
 
     def has(self, gtids: GtidSet) -> bool:
         return self.has_all
 
-    def refusal(self, state: object, cache: object) -> str | None:
+    def refusal(self, state: object, cache: object) -> Why | None:
         return self.rights
 
     def sequence(self) -> int:
@@ -147,17 +152,17 @@ def test_what_must_be_known_first_is_asked_for_in_this_order() -> None:
     case.state.known = True
     assert case.verdict() == Ask(Step.RIGHTS), "so that it is learned from MySQL's answer, if it has to answer"
     case = Case(unknown="not known")
-    assert case.verdict() == Pass("not known", learns=True)
+    assert case.verdict() == Pass(why("not known"), learns=True)
     case.read.forced = True
     assert case.verdict() == Ask(Step.COLUMNS)
 
 
 def test_rights_decide_before_columns_do() -> None:
     assert Case(around=Around(rights=None)).verdict() == Ask(Step.RIGHTS)
-    assert Case(around=Around(rights="no right"), unknown="not known").verdict() == Pass("no right")
+    assert Case(around=Around(rights=why("no right")), unknown="not known").verdict() == Pass(why("no right"))
     refused = Case(prepared=False)
-    refused.read.refused = "MySQL refuses"
-    assert refused.verdict() == Pass("MySQL refuses")
+    refused.read.refused = why("MySQL refuses")
+    assert refused.verdict() == Pass(why("MySQL refuses"))
 
 
 def test_in_another_database_mysql_cannot_be_asked_about_the_text() -> None:
@@ -172,7 +177,7 @@ def test_a_cache_that_is_planned_again_is_another_one() -> None:
 
 
 def test_characters_that_the_session_lacks_are_mysqls() -> None:
-    assert Case(plain_state(narrow="ascii")).verdict() == Pass(f"{NARROW} ascii")
+    assert Case(plain_state(narrow="ascii")).verdict() == Pass(why(f"{NARROW} ascii"))
     assert Case(plain_state(narrow="utf8mb3")).verdict() is HIT
 
 
@@ -190,7 +195,7 @@ def test_temporary_tables_are_asked_for_once() -> None:
     case = Case(plain_state(hiding=True))
     assert case.verdict() == Ask(Step.HIDDEN)
     case.read.hidden = "t"
-    assert case.verdict() == Pass("a temporary table hides t")
+    assert case.verdict() == Pass(why("a temporary table hides t"))
     assert Case(plain_state(hiding=True, not_hidden={("d", "t")})).verdict() is HIT
 
 
@@ -278,7 +283,7 @@ BOOLEANS = (
     token=st.booleans(),
     shown=st.booleans(),
     isolation=st.sampled_from([RC, RR, SERIALIZABLE]),
-    rights=st.sampled_from(["", "no right", None]),
+    rights=st.sampled_from([NO_REASON, why("no right"), None]),
     unknown=st.sampled_from(["", "not known"]),
     has_all=st.booleans(),
 )
@@ -288,7 +293,7 @@ def test_a_hit_is_given_only_where_nothing_stands_in_its_way(
     token: bool,
     shown: bool,
     isolation: str,
-    rights: str | None,
+    rights: Why | None,
     unknown: str,
     has_all: bool,
 ) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable
 
 import pytest
 
@@ -48,25 +49,30 @@ def test_how_long_a_text_may_take(text: str, value: str, seconds: float | None) 
     assert time_limit(text.encode(), value) == seconds
 
 
+async def waited(waiting: Waiting, coming: Awaitable[str]) -> str:
+    with waiting:
+        return await coming
+
+
 def test_an_interruption_ends_the_wait_and_no_other() -> None:
     async def script() -> None:
         waiting = Waiting()
         waiting.interrupt()  # nothing is waited for
-        assert await waiting.on(_said("done")) == "done"
+        assert await waited(waiting, _said("done")) == "done"
         never = asyncio.get_running_loop().create_future()
-        task = asyncio.create_task(waiting.on(never))
+        task = asyncio.create_task(waited(waiting, never))
         await asyncio.sleep(0)
         waiting.interrupt()
         waiting.interrupt()
         with pytest.raises(Interrupted):
             await task
         assert never.cancelled()
-        task = asyncio.create_task(waiting.on(asyncio.get_running_loop().create_future()))
+        task = asyncio.create_task(waited(waiting, asyncio.get_running_loop().create_future()))
         await asyncio.sleep(0)
         task.cancel()  # the session ends
         with pytest.raises(asyncio.CancelledError):
             await task
-        assert await waiting.on(_said("again")) == "again"
+        assert await waited(waiting, _said("again")) == "again"
 
     asyncio.run(script())
 
@@ -74,7 +80,7 @@ def test_an_interruption_ends_the_wait_and_no_other() -> None:
 def test_the_end_of_the_session_is_no_interruption() -> None:
     async def script() -> None:
         waiting = Waiting()
-        task = asyncio.create_task(waiting.on(asyncio.get_running_loop().create_future()))
+        task = asyncio.create_task(waited(waiting, asyncio.get_running_loop().create_future()))
         await asyncio.sleep(0)
         waiting.interrupt()
         task.cancel()
