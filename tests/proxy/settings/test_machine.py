@@ -7,7 +7,7 @@ import pytest
 
 from proxy.settings.machine import too_few_files
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 RAISED = """
 import resource
 from proxy.settings.machine import raise_open_files

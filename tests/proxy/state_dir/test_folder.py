@@ -15,7 +15,7 @@ from proxy.settings.config import CacheDefinition
 from proxy.state_dir.folder import digest_of, find_files, owned, source_name
 from sqltypes.errors import ConfigError
 
-ROOT = Path(__file__).parent.parent.parent
+ROOT = Path(__file__).parents[3]
 ADDRESS = "mysql://app@127.0.0.1:3306/shop"
 SOURCE = source_name("", "mysql", "3e11fa47-71ca-11e1-9e33-c80aa9429562")
 STORY = CacheDefinition("story", "SELECT 1", "shop", BY_GRPC)
