@@ -2,13 +2,26 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from tests.support.reached import GROUPS, ROOT, Group, Tree, begun, changed, in_words, left_out, words_of
+from tests.support.reached import (
+    GROUPS,
+    PRODUCT,
+    ROOT,
+    Group,
+    Tree,
+    begun,
+    changed,
+    imported,
+    in_words,
+    left_out,
+    words_of,
+)
 
 VITESS = Group("Vitess", ("integration/vitess/",), words=frozenset({"vitess"}), paths=("protos/vstream/",))
 SPARK = Group("Spark", ("integration/bulk/",), ("integration/bulk/filler.py",), words=frozenset({"spark"}))
@@ -32,6 +45,8 @@ FILES = {
     "tests/units/test_engine.py": "from tests.support.rig import rig\n",
     "tests/support/rig.py": "from dataflow.engine import Engine\n",
     "integration/loop/test_others.py": "from integration.bulk.test_fills import NUMBERS\n",
+    "proxy/sidecar.py": "",
+    "proxy/spark_process.py": "def run():\n    start('python', '-P', '-m', 'proxy.sidecar')\n",
 }
 
 
@@ -110,6 +125,48 @@ def test_what_tests_import_themselves_counts_where_it_is_said(tree: Tree) -> Non
     assert not tree.reached(direct, ["dataflow/shards.py"])
 
 
+def test_modules_that_processes_run_are_imported() -> None:
+    source = """
+'''As `python -m dataflow.told` does.'''
+run([sys.executable, "-m", "upwell", "serve"], f"exec {python} -m integration.stand_in 1", "-m", given, "--m a.b")
+"""
+    assert set(imported(source)) == {"upwell", "integration.stand_in"}
+
+
+def test_what_runs_a_module_imports_it(tree: Tree) -> None:
+    assert tree.reached(SPARK, ["proxy/sidecar.py"])
+    write(tree.root, "proxy/app.py", "run('python -m proxy.sidecar')\n")
+    assert not Tree(tree.root).reached(SPARK, ["proxy/sidecar.py"])
+    write(tree.root, "examples/sample/__main__.py", "import integration.support.beside\n")
+    write(tree.root, "integration/vitess/cluster.py", "run([python, '-m', 'examples.sample'])\n")
+    assert Tree(tree.root).reached(VITESS, ["examples/sample/__main__.py"])
+    assert Tree(tree.root).reached(VITESS, ["integration/support/beside.py"])
+
+
+@pytest.mark.parametrize(
+    "path", ["proxy/keyspace.py", "integration/support/beside.py", "integration/vitess/cluster.py"]
+)
+def test_a_module_that_is_gone_is_imported_by_what_names_it(tree: Tree, path: str) -> None:
+    (tree.root / path).unlink()
+    assert Tree(tree.root, frozenset({path})).reached(VITESS, [path])
+
+
+def test_a_module_that_became_a_package_is_both(tree: Tree) -> None:
+    (tree.root / "integration/vitess/cluster.py").unlink()
+    write(tree.root, "integration/vitess/cluster/__init__.py", "from integration.support.beside import beside\n")
+    both = frozenset({"integration/vitess/cluster.py", "integration/vitess/cluster/__init__.py"})
+    reached = Tree(tree.root, both).beside(VITESS)
+    assert reached >= both and "integration/support/beside.py" in reached
+
+
+def test_the_packages_of_a_module_are_imported_with_it(tree: Tree) -> None:
+    write(tree.root, "dataflow/__init__.py", "")
+    write(tree.root, "tests/dataflow/test_engine.py", "from dataflow.engine import Engine\n")
+    assert Tree(tree.root).unreached_units(frozenset({"dataflow/__init__.py"})) == set()
+    write(tree.root, "integration/support/__init__.py", "")
+    assert Tree(tree.root).reached(VITESS, ["integration/support/__init__.py"])
+
+
 def test_unit_tests_of_what_nothing_has_changed_are_left_out(tree: Tree) -> None:
     write(tree.root, "dataflow/graph.py", "import dataflow.engine\n")
     engine, graph = "tests/dataflow/test_engine.py", "tests/dataflow/test_graph.py"
@@ -173,9 +230,62 @@ def test_what_is_left_out_is_told() -> None:
 
 @pytest.mark.parametrize("group", GROUPS, ids=lambda group: group.name)
 def test_what_the_table_names_is_there(group: Group) -> None:
-    """A group has tests, and each of its words is in the path of a module or a test: none is left from before."""
+    """A group has tests, and each of its words is in the path of a module of the product: none is left from before."""
     assert REAL.members(group)
     assert REAL.files.issuperset(group.helpers)
-    assert [path for path in group.tests if not (ROOT / path).exists()] == []
-    found = frozenset().union(*map(words_of, REAL.files))
-    assert group.words <= found
+    assert [path for path in (*group.tests, *group.paths) if not (ROOT / path).exists()] == []
+    assert group.words <= frozenset().union(*(words_of(path) for path in REAL.files if path.startswith(PRODUCT)))
+
+
+@pytest.mark.parametrize("group", GROUPS, ids=lambda group: group.name)
+def test_the_document_has_the_table(group: Group) -> None:
+    """Each group has a row with all of its words and paths, and none that reach others."""
+    (row,) = re.findall(rf"^\| {group.name} \| (.*) \|$", (ROOT / "docs/testing.md").read_text(), re.M)
+    assert set(re.findall(r"`([^`]+)`", row)) == group.words | set(group.paths)
+
+
+@pytest.mark.parametrize(
+    ("name", "path"),
+    [
+        ("Vitess", "external_upquery/vitess/shard_of_key.py"),
+        ("Vitess", "planner/text/vindex_hints.py"),
+        ("Vitess", "examples/lobsters/vschema.json"),
+        ("a scripted vtgate", "dataflow/fills/shards.py"),
+        ("a scripted vtgate", "tests/support/vtgate_sql.py"),
+        ("Spark", "upwell/spark.py"),
+        ("Spark", "bulk/sidecar.py"),
+        ("Spark", "external_upquery/rows_apart.py"),
+        ("clients and drivers", "proxy/mysql/reads/gate.py"),
+        ("clients and drivers", "integration/clients/django/work.py"),
+        ("applications", "proxy/auto/decisions.py"),
+        ("applications", "proxy/settings/automatic.py"),
+        ("object-relational mappers", "proxy/catalog/automatic_file.py"),
+        ("make run", "examples/lobsters/demo.py"),
+        ("make compare", "benchmarks/compare/base.py"),
+        ("the simulation", "dataflow/fills/state.py"),
+        ("what texts mean", "proxy/cache/key_binder.py"),
+        ("what texts mean", "proxy/mysql/reads/routes.py"),
+        ("Docker", "integration/servers/docker_stand_in.py"),
+    ],
+)
+def test_what_reaches_a_real_group(name: str, path: str) -> None:
+    (group,) = [group for group in GROUPS if group.name == name]
+    assert (ROOT / path).exists()
+    assert REAL.reached(group, [path])
+
+
+@pytest.mark.parametrize(
+    ("name", "path"),
+    [
+        ("Vitess", "tests/support/vtgate_sql.py"),
+        ("Vitess", "docs/vitess.md"),
+        ("Vitess", "vstream/__init__.py"),  # the binlog's stream imports it, too
+        ("applications", "docs/automatic_caching.md"),
+        ("Docker", "compose.yaml"),  # `tests/test_containers.py` reads it, and runs always
+        ("Docker", "dataflow/engine.py"),
+    ],
+)
+def test_what_does_not_reach_a_real_group(name: str, path: str) -> None:
+    (group,) = [group for group in GROUPS if group.name == name]
+    assert (ROOT / path).exists()
+    assert not REAL.reached(group, [path])

@@ -1,21 +1,24 @@
 """Which groups of costly tests a change reaches: `python -m tests.support.reached`. `make test` leaves the others out.
 
-Everything imports everything by way of `proxy.app`. So a group is not reached by what its tests import of the product,
-but by what is particular to it there: modules with the group's words in their path, those in its folders, and those
-that nothing but these imports. Of tests and helpers it is what its tests import, directly or not.
+Nearly every test imports the whole product, by way of `proxy.app`. So what a group's tests import of the product says
+nothing. Instead a few modules of the product are particular to a group: those with one of its words in their path,
+those below its paths, and those that only such modules import. A change of one of them reaches the group. So does a
+change of its tests, and of whatever else outside of the product they import, directly or not.
 
-What counts as changed: what the working tree has otherwise than the commit at which this line of work began. That is
-the merge base with `origin/main`, else with `main` where another branch is worked on, else the last tag. Where there is
-no such commit, and where there is no git, everything counts as changed.
+A file has changed if the working tree's differs from that of the commit at which this line of work began. That commit
+is the merge base with `origin/main`; without one, on another branch than `main`, the merge base with `main`; otherwise
+the last tag. Without such a commit, and without git, everything counts as changed.
 """
 
 from __future__ import annotations
 
 import ast
+import re
 import subprocess
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import pairwise
 from pathlib import Path, PurePosixPath
 
 ROOT = Path(__file__).parents[2]
@@ -24,6 +27,8 @@ BESIDE = ("integration", "tests", "examples", "benchmarks")
 # Unit tests whose imports tell what reaches them, and where what they read lies.
 UNITS = tuple(f"tests/{name}/" for name in PRODUCT if name not in ("proxy", "upwell"))
 READ = (*PRODUCT, "tests/", "examples/", "protos/", "docs/supported_sql.md")
+# A module that a process is to run, within the text of a command.
+RUN_IN_TEXT = re.compile(r"(?:^|\s)-m ([\w.]+)")
 # What decides how every test runs. Paths, or beginnings of paths.
 REACHES_ALL = ("pyproject.toml", "requirements/", "conftest.py", "integration/conftest.py", "tests/support/reached.py")
 
@@ -33,8 +38,9 @@ class Group:
     """Costly tests of one thing.
 
     `tests`: their folders and files. `helpers`: modules; a test that imports one belongs to the group.
-    `words`: parts of the paths of modules that are particular to it. `paths`: beginnings of such paths, and of others.
-    `direct`: so are the modules that its tests and their helpers import themselves.
+    `words`: of the product, modules with one of them in their path are particular to it.
+    `paths`: what lies below them reaches it; of the product, it is particular to it.
+    `direct`: modules of the product that its tests and their helpers import themselves are particular to it, too.
     """
 
     name: str
@@ -49,28 +55,35 @@ class Group:
 
     def names(self, path: str) -> bool:
         """Whether a path by itself says that it is the group's."""
-        return path.startswith((*self.tests, *self.paths)) or bool(self.words & words_of(path))
+        by_word = path.startswith(PRODUCT) and not self.words.isdisjoint(words_of(path))
+        return path.startswith((*self.tests, *self.paths)) or by_word
 
 
-VITESS = frozenset({"vitess", "vtgate", "vschema", "vindex"})
+VITESS = frozenset({"vitess", "vindex"})
+AUTOMATIC = ("proxy/auto/", "proxy/catalog/automatic_file.py", "proxy/settings/automatic.py")
 MEANING = ("sqltypes/", "planner/", "dataflow/")
 GROUPS = (
-    Group("Vitess", ("integration/vitess/",), words=VITESS, paths=("protos/vstream/",)),
+    Group(
+        "Vitess",
+        ("integration/vitess/",),
+        words=VITESS,
+        paths=("protos/vstream/", "examples/lobsters/vschema.json"),
+    ),
     Group("a scripted vtgate", ("integration/scripted_vtgate/",), words=VITESS | {"shard", "shards"}),
     Group(
         "Spark",
         ("integration/bulk/",),
         helpers=("integration/bulk/filler.py",),
-        words=frozenset({"spark", "bulk", "binlog_source"}),
-        paths=("proxy/fills/", "examples/lake/"),
+        words=frozenset({"spark"}),
+        paths=("bulk/", "proxy/fills/", "examples/lake/"),
     ),
     Group("clients and drivers", ("integration/clients/", "integration/driver_suites/"), paths=("proxy/mysql/",)),
-    Group("applications", ("integration/applications/",), paths=("proxy/auto",)),
+    Group("applications", ("integration/applications/",), paths=AUTOMATIC),
     Group(
         "object-relational mappers",
         ("integration/orm_statements/",),
         helpers=("integration/orm_statements/judge.py",),
-        paths=("proxy/auto", "planner/"),
+        paths=(*AUTOMATIC, "planner/"),
     ),
     Group("make run", ("integration/commands/test_make_run.py",), paths=("examples/", "README.md")),
     Group("make compare", ("integration/commands/test_compare.py",), paths=("benchmarks/compare/",)),
@@ -89,9 +102,9 @@ GROUPS = (
             "integration/settings/test_by_variable.py",
             "integration/settings/test_session_needs.py",
         ),
-        paths=("external_upquery/", *MEANING),
+        paths=("external_upquery/", "proxy/cache/key_binder.py", "proxy/mysql/reads/routes.py", *MEANING),
     ),
-    Group("Docker", ("integration/servers/test_docker.py",), words=frozenset({"docker"}), paths=("compose.yaml",)),
+    Group("Docker", ("integration/servers/test_docker.py",)),
 )
 
 
@@ -104,9 +117,13 @@ def words_of(path: str) -> frozenset[str]:
 
 @dataclass(frozen=True)
 class Tree:
-    """The Python files below a folder, by their paths from there, and what they import of each other."""
+    """The Python files below a folder, by their paths from there, and what they import of each other.
+
+    `changed`: paths that may be gone. A module that is gone is still imported by the files that name it.
+    """
 
     root: Path
+    changed: frozenset[str] = frozenset()
     _known: dict[str, frozenset[str]] = field(default_factory=dict)
 
     @cached_property
@@ -115,19 +132,15 @@ class Tree:
         return frozenset(path.relative_to(self.root).as_posix() for path in found)
 
     def imports(self, path: str) -> frozenset[str]:
-        """The files that a file imports; for a test also the `conftest.py` of its folder and of those above."""
+        """The files that are imported with a file: those that it names, and the `__init__.py` of its packages; for a
+        test also the `conftest.py` of its folder and of those above."""
         if path not in self._known:
-            names = imported((self.root / path).read_text())
-            found = {file for name in names if (file := self._file(name)) is not None}
-            if path.startswith("integration/"):
-                above = (f"{folder}/conftest.py" for folder in PurePosixPath(path).parents)
-                found |= {file for file in above if file in self.files}
-            self._known[path] = frozenset(found - {path})
+            names = imported((self.root / path).read_text()) if path in self.files else ()
+            found = {file for name in names for file in _files_of(name)}
+            beside = ("__init__.py", "conftest.py") if path.startswith("integration/") else ("__init__.py",)
+            found |= {f"{folder}/{name}" for folder in PurePosixPath(path).parents for name in beside}
+            self._known[path] = (frozenset(found) & (self.files | self.changed)) - {path}
         return self._known[path]
-
-    def _file(self, module: str) -> str | None:
-        path = module.replace(".", "/")
-        return next((file for file in (f"{path}.py", f"{path}/__init__.py") if file in self.files), None)
 
     @cached_property
     def importers(self) -> dict[str, frozenset[str]]:
@@ -190,18 +203,33 @@ class Tree:
         )
 
 
+def _files_of(module: str) -> tuple[str, ...]:
+    """Where a module may be: as a file, as a package, or as a package that is run by `python -m`."""
+    path = module.replace(".", "/")
+    return f"{path}.py", f"{path}/__init__.py", f"{path}/__main__.py"
+
+
 def is_test(path: str) -> bool:
     return PurePosixPath(path).name.startswith("test_")
 
 
 def imported(source: str) -> Iterator[str]:
-    """The names of modules that a file may import, `from a import b` as a and a.b; anywhere in it."""
-    for node in ast.walk(ast.parse(source)):
+    """The names of modules that a file may import, `from a import b` as a and a.b; anywhere in it. So do the modules
+    count that it has a process run, by "-m" and a string behind it, or within one string."""
+    tree = ast.parse(source)
+    documentation = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+    for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.module is not None:
             yield node.module
             yield from (f"{node.module}.{alias.name}" for alias in node.names)
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in documentation:
+            yield from RUN_IN_TEXT.findall(node.value)
+        else:
+            items = node.args if isinstance(node, ast.Call) else getattr(node, "elts", ())
+            texts = [item.value if isinstance(item, ast.Constant) else None for item in items]
+            yield from (module for option, module in pairwise(texts) if option == "-m" and isinstance(module, str))
 
 
 def git(root: Path, *arguments: str) -> str | None:
@@ -233,12 +261,12 @@ def changed(root: Path) -> frozenset[str] | None:
 
 
 def left_out(root: Path) -> dict[str, frozenset[str]]:
-    """The groups that no change reaches, by their names, each with its files of tests. A file that a group has which
-    is reached is in none. Unit tests are no group: each file counts by itself."""
+    """The groups that no change reaches, by their names, each with its files of tests. A file that also belongs to a
+    group which is reached is in none of them. Unit tests are no group: each file counts by itself."""
     paths = changed(root)
     if paths is None:
         return {}
-    tree = Tree(root)
+    tree = Tree(root, paths)
     by_group = {group: tree.members(group) for group in GROUPS}
     reached = {group for group in GROUPS if tree.reached(group, paths)}
     run = frozenset().union(*(by_group[group] for group in reached))
