@@ -74,8 +74,8 @@ def plan_query(sql: str, database: str, snapshot: SchemaSnapshot, *, brief: bool
     """The plan of a query. `?` are its parameters, `IN (?)` or `IN (?...)` a list, and functions of the clock are, too
     (`planner/text/clock.py`); literals are constants.
 
-    Raises ParseError (with the place), UnknownName, UnsupportedQuery (code of `support.REFUSED`), NeedRelations; if it
-    is to be `brief`, TakesLong.
+    Raises ParseError (with the place), UnknownName, UnsupportedQuery (code of `planner.tree.reasons.REFUSED`) and
+    NeedRelations; if it is to be `brief`, TakesLong.
     """
     query, catalogue = _checked(sql, database, snapshot)
     evicted = partial(_evicted, query, catalogue, brief=brief)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 import subprocess
 import tomllib
+from collections.abc import Mapping, Sequence
+from functools import cache
 from importlib.metadata import requires
 from pathlib import Path
 
@@ -17,8 +19,13 @@ DOCUMENTS = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md")])
 CHANGES = sorted(ROOT.glob("docs/changes/*.md"))  # of versions past: what they name may be gone, but not their links
 LOCKS = sorted(ROOT.glob("requirements/*.lock"))
 LOCKS_INSTALLED = [ROOT / "requirements" / name for name in ("build.lock", "server.lock", "spark.lock", "dev.lock")]
-# `folder/file.ext` or `file.ext`, optionally with a function or a line after a colon.
-PATH = re.compile(r"^(?:[\w.*<>-]+/)*[\w.*<>-]+\.(?:py|md|toml|proto|sql|lock|yaml|yml|test|dat|json)$|^(?:[\w.-]+/)+$")
+SPAN = re.compile(r"(?<!`)(`+)(?!`)(.+?)(?<!`)\1(?!`)", re.S)  # what stands between backticks
+# `folder/file.ext` or `file.ext`, anywhere in a span, and `folder/` that is all of one.
+PATH = re.compile(
+    r"(?<![\w.*<>/@-])(?:[\w.*<>-]+/)*[\w.*<>-]+\.(?:py|md|toml|proto|sql|lock|yaml|yml|test|dat|json|txt|go|sim|xml)"
+    r"(?!\.?[\w/-])|^(?:[\w.-]+/)+$"
+)
+MODULE = re.compile(r"`(\w+\.py)\b")  # that is named without its folder
 
 
 def tracked_files() -> list[Path]:
@@ -29,17 +36,26 @@ def tracked_files() -> list[Path]:
     return [ROOT / name for name in listed.stdout.splitlines() if (ROOT / name).is_file()]
 
 
+@cache
+def folders_of() -> Mapping[str, Sequence[Path]]:
+    """By the name of a file where the tree has such files."""
+    found: dict[str, list[Path]] = {}
+    for path in tracked_files():
+        found.setdefault(path.name, []).append(path.parent)
+    return found
+
+
 def named_paths(document: Path) -> list[str]:
     """The paths between backticks, outside of code blocks."""
     text = re.sub(r"^```.*?^```", "", document.read_text(), flags=re.M | re.S)
-    spans = [span.split(":")[0] for span in re.findall(r"`([^`\n]+)`", text)]
-    return [span for span in spans if PATH.match(span)]
+    return [path for _, span in SPAN.findall(text) for path in PATH.findall(span)]
 
 
 def exists(name: str) -> bool:
-    """Whether the path is there. `<name>` and `*` stand for anything; a bare file name may lie in any folder."""
+    """Whether the path is there. `<name>` and `*` stand for anything. A bare file name is in the root folder, or in one
+    other folder alone: else nobody could tell which file is meant."""
     pattern = re.sub(r"<[^>]*>", "*", name)
-    return any(ROOT.glob(pattern)) or ("/" not in name and any(p.name == name for p in tracked_files()))
+    return any(ROOT.glob(pattern)) or ("/" not in name and len(folders_of().get(name, ())) == 1)
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: str(path.name))
@@ -47,6 +63,38 @@ def test_every_path_that_a_document_names_exists(document: Path) -> None:
     generated_at_run_time = {"upwell.toml", "benchmarks/results/", "build/nightly/", "dist/", "queries.json"}
     missing = [name for name in named_paths(document) if name not in generated_at_run_time and not exists(name)]
     assert missing == []
+
+
+@pytest.mark.parametrize(
+    ("text", "paths"),
+    [
+        ("`proxy/app.py` and `a.b/c_d.py:12`", ["proxy/app.py", "a.b/c_d.py"]),
+        ("`make test ARGS='integration/x/test_y.py -k z'`, `python -m a.b c.py`", ["integration/x/test_y.py", "c.py"]),
+        ("`make test\nARGS=a/b.py` `c/`", ["a/b.py", "c/"]),
+        ("`` `a/b.md` `` `vitess.sql.wrong(1)` a/c.py", ["a/b.md"]),
+        ("```\na/b.py\n```\n`docs/*.md`", ["docs/*.md"]),
+    ],
+)
+def test_paths_are_found_in_what_stands_between_backticks(tmp_path: Path, text: str, paths: list[str]) -> None:
+    (tmp_path / "a.md").write_text(text)
+    assert named_paths(tmp_path / "a.md") == paths
+
+
+def test_a_bare_name_is_that_of_one_file() -> None:
+    assert exists("compose.yaml") and exists("pump.py") and exists("proxy/*/pump.py") and exists("README.md")
+    assert not exists("session.py") and not exists("proxy/pump.py") and not exists("no_such_file.py")
+
+
+def test_a_module_that_a_comment_names_without_its_folder_is_beside() -> None:
+    """A docstring of another folder gives the path."""
+    found = []
+    for path in tracked_files():
+        if path.suffix == ".py" and path != Path(__file__):
+            away = [name for name in MODULE.findall(path.read_text()) if path.parent not in folders_of().get(name, ())]
+            found += [
+                f"{path.relative_to(ROOT)}: {name}" for name in away if name not in ("__init__.py", "conftest.py")
+            ]
+    assert found == []
 
 
 def test_every_folder_of_integration_is_told_of() -> None:

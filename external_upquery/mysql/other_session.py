@@ -1,6 +1,6 @@
 """A connection of our own that takes on the variables of a client's session, to hear what MySQL tells that session.
 
-    L, the snapshot, O, X     as `snapshot.py` has it, before the session's variables are set
+    L, the snapshot, O, X     as `external_upquery/snapshot.py` has it, before the session's variables are set
     SET ...                   what the session has set otherwise than the connections that fill caches
     the client's text         as its session sent it; or prepared, and executed with what it has bound
     COMMIT, COM_RESET_CONNECTION, SET NAMES, the pins

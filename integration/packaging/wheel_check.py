@@ -1,8 +1,8 @@
 """Builds the wheel and tries it where it could hurt: `make wheel-check`.
 
 The sources have top-level folders with everyday names (`proxy`, `planner`). An installed `upwell` must bring none of
-them into site-packages, or it and the package `proxy.py`, imported as `proxy`, would overwrite each other. So it is
-installed beside that package, first with the client's dependencies alone, then with the server's.
+them into site-packages, or it and the foreign package proxy.py, imported as `proxy`, would overwrite each other. So it
+is installed beside that package, first with the client's dependencies alone, then with the server's.
 """
 
 from __future__ import annotations

@@ -31,7 +31,7 @@ _CONDITIONS = (exp.Query, exp.And, exp.Or, exp.Xor, exp.Not, exp.Where, exp.Havi
 
 
 def around(tree: exp.Query, number: int, kinds: Kinds, *, tells: bool = False) -> Around:
-    """Of the parameter of this number in a tree of `as_sent.marked`. `tells`: as of `Parameter`."""
+    """Of the parameter of this number in a tree of `planner.tree.untyped.marked`. `tells`: as of `Parameter`."""
     node = next(node for node in tree.find_all(AsSent) if parameter_number(node) == number)
     parent = node.parent
     if tells and isinstance(parent, exp.Func) and not isinstance(parent, _OF_ANY):

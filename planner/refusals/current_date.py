@@ -53,7 +53,7 @@ _DATE_PARTS = re.compile(r"%-?[^HIMSTfpr%-]")  # of a format, as sqlglot's trees
 def check_current_date(tree: exp.Query, catalogue: Catalogue) -> None:
     """Raises UnsupportedQuery where the current date is in the answer, or a name means two tables.
 
-    Requires: `catalogue.require` has passed.
+    Requires: `Catalogue.require` has passed.
     """
     _Walk(catalogue).query(tree, None, {})
 

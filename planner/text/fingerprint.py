@@ -4,7 +4,7 @@ fingerprints.
 A fingerprint has a `shape` (every literal and placeholder is `?`, every IN-list of them is `IN (?...)`) and the
 `slots` that stand there, in order. A cache's text fixes some slots to constants and leaves the others as its
 parameters; a client's text is for that cache if the shapes are equal and its values agree with all the constants
-(`matcher.py`).
+(`planner/matcher.py`).
 
 What is not lifted: literals in select items without an alias, because MySQL names the column by the item's text.
 Hints stay in the shape; comments go; version comments count as the server counts them.

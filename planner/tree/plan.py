@@ -204,7 +204,7 @@ class Lookup:
     pair.
     `direct`: those expressions, where each part of the lookup key is a key parameter by equality, or a constant. On a
     miss the arrangement's keys are then known before the root's rows are; else they come by a semi-join
-    (`upquery_sql.py`).
+    (`planner/fill/upquery_sql.py`).
     """
 
     alias: str

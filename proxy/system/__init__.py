@@ -1,1 +1,1 @@
-"""All of it put together: the system that listeners call."""
+"""The system that all listeners call: it answers reads, makes and drops caches, and tells subscribers of changes."""

@@ -67,7 +67,7 @@ class Route:
     by_clock: bool = False  # it may have functions of the clock (`planner/text/clock.py`)
     effects: Effects = field(init=False)  # what it does to its session
     asks: bool = False  # it may ask about the session alone (`questions.py`)
-    spelled: bool = False  # a column's name has backticks, which stand for others in some sessions (`ansi_quotes.py`)
+    spelled: bool = False  # a column's name has backticks (`proxy/mysql/state/ansi_quotes.py`)
     noted: ProxiedTexts | None = None  # whom it is noted for; None: no read that could be cached
     large: bool = False  # it was not looked up among the caches: it may be a cached read
     keys: dict[bytes, Key] = field(default_factory=dict)  # of texts that were hits

@@ -16,7 +16,7 @@
  SETTLED | SETTLED        | SETTLED                | SETTLED      | SETTLED             | EMPTY
 
 FOLLOWS becomes PINNED where MySQL opens its snapshot right behind the first hit, before it must look at tables
-(`snapshot_forecast.py`), and finds there what was shown; else SETTLED.
+(`proxy/mysql/session/snapshot_forecast.py`), and finds there what was shown; else SETTLED.
 
 What has changed since `Shown.sequence` is MySQL's in PINNED, for its snapshot is of then; in FOLLOWS the transaction
 stands at a later state as long as all that it was shown is still the answer there.

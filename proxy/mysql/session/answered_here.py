@@ -1,4 +1,4 @@
-"""A session's questions about itself, answered without MySQL where that is sure (`questions.py`).
+"""A session's questions about itself, answered without MySQL where that is sure (`proxy/mysql/reads/questions.py`).
 
 MySQL resolves the text of a prepared statement once. So its executions are answered here only where the session is what
 it was as the text was prepared (`PreparedStatement.asked_as`).

@@ -149,8 +149,8 @@ class Shared:
         """`utc`: the whole second that MySQL's clock shows, None where that is not known; `micros`: between which
         microseconds of it that is. `zones`: the clocks of time zones; None: only offsets are known. `lives`: whether
         MySQL, which has closed a session's connection without a word, is still there; None: if it answers.
-        `positions`: of a source that has no session trackers (`trackerless.py`). `packet`: of the sessions that fill
-        caches; None: of which nothing is known, and all that clients have is enough."""
+        `positions`: of a source that has no session trackers (`proxy/mysql/reads/trackerless.py`). `packet`: of the
+        sessions that fill caches; None: of which nothing is known, and all that clients have is enough."""
         self.positions = positions
         self.utc = utc
         self._follow(zones, packet)

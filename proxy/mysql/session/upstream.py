@@ -296,7 +296,7 @@ class Upstream:
         return outcome
 
     async def refresh(self) -> None:
-        """As `trackers.refresh`, and what follows from what has been done that an error has not told."""
+        """As `questions_to_mysql.refresh`, and what follows from what has been done that an error has not told."""
         await refresh(self)
         if self.state.may_be_unlogged or self.state.hides_writes:
             self.wrote_unlogged(schema=True)

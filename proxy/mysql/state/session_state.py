@@ -97,7 +97,7 @@ class SessionState:
     database: str = ""
     known: bool = False
     login: str = ""  # the user's name as the client said it
-    tells: bool = True  # by session trackers; else what they would tell is asked for (`trackerless.py`)
+    tells: bool = True  # by session trackers; else what they would tell is asked (`proxy/mysql/reads/trackerless.py`)
     flags_lag: bool = False  # vtgate's flags may be of before the statement that they stand behind
     account: str = ""
     identity: str = ""  # the account and its roles, by which rights are remembered

@@ -68,7 +68,8 @@ QUESTIONED = (
     "auto_increment_increment", "character_set_server", "collation_server", "default_storage_engine",
     "foreign_key_checks",
 )  # fmt: skip
-"""Variables that change no answer, and of which clients ask (`questions.py`). Each takes MySQL 2 us at each login."""
+"""Variables that change no answer, and of which clients ask (`proxy/mysql/reads/questions.py`). Each takes MySQL 2 us
+at each login."""
 CONSTANT = (
     "license", "lower_case_file_system", "lower_case_table_names", "socket", "system_time_zone", "version",
     "version_comment",

@@ -3,7 +3,7 @@
 Bytes are forwarded as they came: no row is decoded, and no packet is kept back that need not be looked at. What is
 looked at: the first packet of an answer, the one that ends its rows, and everything of an exchange that is collected
 (commands of our own, and COM_STMT_PREPARE). OK packets are written anew where the client must not see what is in them:
-the session trackers are switched on for us (`session_state.py`).
+the session trackers are switched on for us (`proxy/mysql/state/session_state.py`).
 """
 
 from __future__ import annotations
