@@ -73,7 +73,7 @@ SECONDS = {
     "integration/servers/test_server_pool.py": 15,
     "integration/commands/test_shutdown.py": 15,
     "integration/stream/test_vstream_values.py": 15,
-    "tests/vstream/test_vitess_histories.py": 15,  # much of it waiting for streams that are wrong
+    "tests/vstream/vitess/test_histories.py": 15,  # much of it waiting for streams that are wrong
     "integration/loop_steps/test_loop_steps.py": 15,
     "tests/proxy/mysql/text/test_list_texts.py": 15,
     "tests/dataflow/readers/test_in_steps.py": 15,

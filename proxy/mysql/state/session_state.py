@@ -219,7 +219,7 @@ class SessionState:
             self._begin(reads_only=False)
 
     def begin_here(self, *, reads_only: bool) -> None:
-        """The client's BEGIN is answered without MySQL. Requires: `reads.begins_here`."""
+        """The client's BEGIN is answered without MySQL. Requires: `gate.begins_here`."""
         self.begun_by = "START TRANSACTION READ ONLY" if reads_only else "BEGIN"
         self._begin(reads_only=reads_only)
         self.vacant = True
