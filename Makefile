@@ -87,12 +87,12 @@ dev: $(DEV_READY)  ## set up .venv for working on the project
 PYTEST = PYTHONDONTWRITEBYTECODE= $(PY) -m pytest
 SPREAD = -n $(or $(JOBS),$(if $(UPSTREAM),1,auto)) --timeout=300 --durations=12 --durations-min=2
 
-# The parts, and what shows that the whole works: hits, misses and changes over MySQL's protocol, and a transaction.
-PARTS = $(addprefix tests/,sqltypes planner gtid_tracker dataflow external_upquery vstream proxy)
+# Every package, and what shows that the whole works: hits, misses and changes over MySQL's protocol, and a transaction.
+PARTS = $(addprefix tests/,$(SERVED))
 SHOWN = integration/protocol/test_mysql_reads.py integration/transactions/test_mysql_repeatable_read.py
 
 .PHONY: quick test unit
-quick: $(DEV_READY)  ## in a minute: the unit tests that are quick, and a few on a real MySQL
+quick: $(DEV_READY)  ## in a minute: the quick unit tests of every package, and a few tests on a real MySQL
 	@UPSTREAM_TEST="$$UPSTREAM" $(PYTEST) $(PARTS) $(SHOWN) $(SPREAD) --quick $(ARGS)
 
 test: $(DEV_READY)  ## the tests that a change reaches, on a real MySQL; ALL=1: every one: JOBS=processes ARGS='path -k name'

@@ -22,6 +22,7 @@ In the exact form shared locks lie on all that was read until X has been read. S
 there when it was read: X serves as L. What may have been read and is not in X was owned before, in O', and still is, in
 O: mostly nothing, for who had changed what was read had committed, and needs a moment only to become executed. (A
 transaction that was given its GTID beforehand, as on replicas, is owned while it waits for the locks: Q keeps it.)
+
 It never waits for a lock: who waits for one while it holds another can be half of a deadlock, and the other half, which
 MySQL might roll back, would be the application's. (SERIALIZABLE locks, without NOWAIT, also what a subquery reads.)
 """

@@ -3,6 +3,7 @@
 Columns are named here (source alias and column name); positions are assigned where a graph is built
 (`dataflow/graph/build.py`). Nodes are immutable and hashable, so equal expressions are equal nodes and graphs can be
 shared.
+
 `build.py` of this package makes nodes with MySQL's result types. `interpreter.py` is the plain evaluator, the oracle
 for the compiled form of `compile.py`.
 

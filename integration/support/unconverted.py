@@ -13,8 +13,8 @@ from integration.servers.mysql_server import Server
 
 @contextmanager
 def unconverted_cursor(mysql: Server, database: str, *, autocommit: bool = True) -> Iterator[Any]:
-    """A PyMySQL cursor on the database. `autocommit` False: as MySQL has it for new sessions
-    of this driver, which is what the server says."""
+    """A PyMySQL cursor on the database. `autocommit` False: as MySQL has it for new sessions of this driver, which is
+    what the server says."""
     connection = pymysql.connect(
         host=mysql.host,
         port=mysql.port,

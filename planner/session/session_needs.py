@@ -32,8 +32,8 @@ not answered from it. What is here errs on the needing side: a variable is not n
 `make by-variable` asks MySQL of each function under each variable whether this is all.
 
 Literals and conversions inside of views are looked at as if they stood in the query, and so are the expressions of
-VIRTUAL columns (`planner/session/virtual_columns.py`). That parameters are of the types
-that they are compared with, and strings for date-times without an offset, is seen to where they are bound.
+VIRTUAL columns (`planner/session/virtual_columns.py`). Where parameters are bound it is made sure that they are of the
+types that they are compared with, and that strings for date-times have no offset.
 """
 
 from __future__ import annotations

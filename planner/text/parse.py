@@ -41,22 +41,18 @@ PARSER_FAILS = (TypeError, AttributeError, ValueError, LookupError, RecursionErr
 
 @dataclass(frozen=True)
 class ParsedQuery:
-    """`text`: the client's, version comments resolved. `lists`: for each parameter whether it is an IN-list.
-    `template`: the text with `{n}` for each parameter. `item_names`: the source text of each item of the outermost
-    select list. `modes`, `collation`: the sql_mode and the collation of literals that the text sets for itself
-    (`planner/text/hints.py`). `counts`: it has
-    SQL_CALC_FOUND_ROWS, which the tree has not; `rows`: it has VALUES ROW()."""
+    """A client's text, parsed."""
 
-    text: str
+    text: str  # as the client sent it, version comments resolved
     normalised: str
     tree: exp.Query
-    lists: tuple[bool, ...]
-    template: str
-    item_names: tuple[str, ...]
-    modes: frozenset[str] | None = None
-    collation: str = ""
-    counts: bool = False
-    rows: bool = False
+    lists: tuple[bool, ...]  # for each parameter: whether it is an IN-list
+    template: str  # the text with `{n}` for each parameter
+    item_names: tuple[str, ...]  # the source text of each item of the outermost select list
+    modes: frozenset[str] | None = None  # the sql_mode that the text sets for itself (`planner/text/hints.py`)
+    collation: str = ""  # likewise the collation of its literals
+    counts: bool = False  # it has SQL_CALC_FOUND_ROWS, which the tree has not
+    rows: bool = False  # it has VALUES ROW()
 
     @property
     def asked(self) -> str:

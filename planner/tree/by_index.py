@@ -64,8 +64,8 @@ BOTH = Asked.EQUAL | Asked.ORDER
 class Side:
     """One side of a comparison.
 
-    `scale`: at most so many digits of the fraction a moment or time has, None where that
-    is not known; `text`: a constant's, a number with its sign, of x'' and b'' the digits."""
+    `scale`: at most so many digits of the fraction a moment or time has, None where that is not known; `text`: a
+    constant's, a number with its sign, of x'' and b'' the digits."""
 
     family: Family
     scale: int | None

@@ -4,10 +4,11 @@ What MySQL makes of such a literal depends on its kind: `n & '3'`, `n & 3` and `
 key is the literal itself, with its kind and digits, and MySQL is asked with it as it was sent. What is bound to a
 prepared statement MySQL reads in yet another way. Its key says so (`BOUND`), and MySQL is asked by PREPARE and EXECUTE
 with a variable of that kind and value, which it reads as what is bound
-(`integration/prepared/test_untyped_parameters.py`). Which literal it will be
-is not known when the query is planned: every check is made with a literal of each kind in its place. Where such a
-parameter is compared with a column, it is known only with the literal whether MySQL may find other rows by an index
-(`planner/tree/by_index.py`): that is asked when it is bound.
+(`integration/prepared/test_untyped_parameters.py`).
+
+Which literal it will be is not known when the query is planned: every check is made with a literal of each kind in its
+place. Where such a parameter is compared with a column, it is known only with the literal whether MySQL may find other
+rows by an index (`planner/tree/by_index.py`): that is asked when it is bound.
 """
 
 from __future__ import annotations

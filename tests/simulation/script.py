@@ -28,10 +28,10 @@ Action = tuple[Any, ...]  # the name of a step, and what `Simulation` takes for 
 class Setup:
     """`rows`: by table and primary key. `ordered`: commits become visible in the binlog's order. `limit`: bytes of the
     engine. `ring`: its transactions and bytes. `caches`: which queries of `queries.QUERIES` are open at first. `few`:
-    so many keys are taken out one by one (`dataflow/held/remains.py`). `sizes`: of
-    `dataflow.changes.large_change.Sizes`.
-    `steps`: every answer is large, so that subscribers are told of it, and its entries go, in steps. `short`: but not
-    one of so many rows. `bags`: each key's rows are put in order where a range of them is read; 2: in steps alone."""
+    so many keys are taken out one by one (`dataflow/held/remains.py`). `sizes`: the fields of
+    `dataflow.changes.large_change.Sizes`. `steps`: every answer is large, so that subscribers are told of it, and its
+    entries go, in steps. `short`: but not one of so many rows. `bags`: each key's rows are put in order where a range
+    of them is read; 2: in steps alone."""
 
     rows: dict[str, dict[int, Row]]
     ordered: bool

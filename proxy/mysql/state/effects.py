@@ -1,8 +1,9 @@
 """What a statement does to the session that MySQL executes it in, told from its kind and its text. Pure.
 
 `OF_KINDS` is the table, a row for each kind of statement; `effects_of` adds what the text says beyond the kind. The
-session trackers tell more (`session_state.py`); what they tell of a transaction alone would come too late for some
-statements, so that it is here, too.
+session trackers tell more (`session_state.py`). What they alone would tell of a transaction comes too late for some
+statements, so it is here, too.
+
 `python -m proxy.mysql.state.effects` prints the table as docs/mysql_protocol.md has it.
 """
 
