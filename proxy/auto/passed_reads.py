@@ -136,7 +136,8 @@ class ProxiedQuery:
         owner = self._owner
         if owner.noted is not None:
             owner.noted(self, us, times)
-        refused = owner.is_refused(self)
+        judgement = self.judgement
+        refused = judgement is not None and not judgement.cacheable and owner.is_refused(self)
         reason = Reason.SHAPE if refused else unable.reason if unable else Reason.NOT_CACHED
         owner.by_reason[reason] += 1  # those that it stands for were counted when they came
         self._latest[self._noted % LATEST] = us

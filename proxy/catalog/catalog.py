@@ -555,7 +555,7 @@ class Catalog:
     @property
     def rebuilding(self) -> bool:
         """Whether there are caches that are to be planned again now, or are being planned."""
-        return bool(self._again) or not (self._rebuilding is None or self._rebuilding.done())
+        return bool(self._again.due) or not (self._rebuilding is None or self._rebuilding.done())
 
     def retry(self) -> None:
         """To be called now and then: caches that could not be planned because of what may have passed are planned."""

@@ -33,43 +33,43 @@ class SchemaChanges:
 
 
 class PlannedAgain:
-    """Names of caches; each is due, or waits, or neither."""
+    """Names of caches; each is due, or waits, or neither. `due`: to be read only."""
 
     def __init__(self, clock: Callable[[], float] = monotonic) -> None:
         self._clock = clock
-        self._due: set[str] = set()
+        self.due: set[str] = set()
         self._waiting: dict[str, float] = {}  # until when
         self._pauses: dict[str, float] = {}  # how long the next pause is; forgotten when the name is done with
 
     def __contains__(self, name: str) -> bool:
         """Whether it is due."""
-        return name in self._due
+        return name in self.due
 
     def __bool__(self) -> bool:
         """Whether any is due."""
-        return bool(self._due)
+        return bool(self.due)
 
     def at_once(self, name: str) -> None:
         self._waiting.pop(name, None)
-        self._due.add(name)
+        self.due.add(name)
 
     def later(self, name: str) -> float:
         """It is due after a pause, twice as long as its last one. How long that is, in seconds."""
         pause = self._pauses.get(name, FIRST_PAUSE)
         self._pauses[name] = min(2 * pause, LONGEST_PAUSE)
-        self._due.discard(name)
+        self.due.discard(name)
         self._waiting[name] = self._clock() + pause
         return pause
 
     def take(self) -> str:
         """One that is due, which then is not. Requires: there is one."""
-        name = min(self._due)
-        self._due.discard(name)
+        name = min(self.due)
+        self.due.discard(name)
         return name
 
     def done(self, name: str) -> None:
         """It has its plan, or will never have one, or is gone."""
-        self._due.discard(name)
+        self.due.discard(name)
         self._waiting.pop(name, None)
         self._pauses.pop(name, None)
 
@@ -78,8 +78,8 @@ class PlannedAgain:
         now = self._clock()
         for name in [name for name, until in self._waiting.items() if until <= now]:
             self.at_once(name)
-        return bool(self._due)
+        return bool(self.due)
 
     def check_invariants(self) -> None:
-        assert self._due.isdisjoint(self._waiting)
+        assert self.due.isdisjoint(self._waiting)
         assert self._waiting.keys() <= self._pauses.keys()

@@ -297,7 +297,7 @@ def _transaction(read: CachedRead, state: SessionState, shown: Shown, around: Ar
         return reason
     if again is not None:
         read.body, read.rule = again, AGAIN
-    elif shown.answers and not shown.holds(around.sequence(), around.position()):
+    elif shown.began and not shown.holds(around.sequence(), around.position()):
         read.body, read.rule = cache.peek_since(values, shown.sequence), UNCHANGED
         if read.body is None:
             return CHANGED
@@ -359,7 +359,7 @@ def transaction_rule(
         return IS_SERIALIZABLE
     if state.wrote:
         return MAY_HAVE_WRITTEN
-    if isolation in COMMITTED and not shown.any:  # which are of a transaction that began in REPEATABLE READ
+    if isolation in COMMITTED and not shown.began:  # which are of a transaction that began in REPEATABLE READ
         return NO_REASON
     if mode is Transactions.STRICT:
         return IS_STRICT
@@ -427,7 +427,7 @@ def beyond_limit(state: SessionState, body: bytes) -> Why:
 
 def one_state(state: SessionState, shown: Shown) -> bool:
     """Whether all that the transaction is shown must be one state."""
-    return state.transactional and (shown.any or state.values.get("transaction_isolation", "") not in COMMITTED)
+    return state.transactional and (shown.began != "" or state.values.get("transaction_isolation", "") not in COMMITTED)
 
 
 def ends_here(state: SessionState) -> bool:

@@ -148,7 +148,7 @@ class Shown:
     settled: bool = False  # as the states say
     pinned: bool = False  # likewise
     looked: bool = False  # MySQL has looked at tables since hits were given
-    began: str = ""  # the cache of the first hit
+    began: str = ""  # the cache of the first hit; "": none was given
     # Told of the cache of a first hit, and of its transaction's end, with `looked`.
     on_first: Callable[[str], None] = _nobody_is_told
     on_end: Callable[[str, bool], None] = _nobody_is_told
@@ -159,11 +159,6 @@ class Shown:
         if self._given:
             self._file()
         return self._answers
-
-    @property
-    def any(self) -> bool:
-        """Whether hits were given."""
-        return bool(self._answers or self._given)
 
     @property
     def said(self) -> Mapping[Command, Said]:
@@ -198,7 +193,7 @@ class Shown:
 
     def note(self, cache: SessionCache, parameters: Sequence[ParameterValue], body: bytes) -> None:
         """A hit was given, which is the answer at `sequence`."""
-        if not self.any:
+        if not self.began:
             self._begin(cache.name)
         self._note(_asked(cache, cache.generation, parameters), body)
 
@@ -220,7 +215,7 @@ class Shown:
     def give(self, hit: QuickHit, sequence: int, position: Callable[[], str]) -> bool:
         """Whether a quick hit, which is the answer at `sequence`, may be given; then it is put on the list."""
         given = self._given
-        if given or self._answers:
+        if self.began:
             if not self.goes_on(sequence):
                 return False
         else:
@@ -237,7 +232,7 @@ class Shown:
         Hits were given, or no."""
         return (
             sequence == self.sequence
-            and bool(self._given or self._answers)
+            and self.began != ""
             and not self.settled
             and len(self._given) < MOST_GIVEN
             and self.keys + self._given_keys < SHOWN_KEYS
@@ -274,7 +269,7 @@ class Shown:
         """Whether no answer to these can be remembered, too. The first one always can."""
         if self._given and self._over(parameters):  # what was given twice counts once, once it is filed
             self._file()
-        return self.any and self._over(parameters)
+        return self.began != "" and self._over(parameters)
 
     def _over(self, parameters: Sequence[ParameterValue]) -> bool:
         keys = self.keys + self._given_keys + keys_in(parameters)
@@ -300,6 +295,7 @@ class Shown:
 
     def check_invariants(self) -> None:
         """Raises AssertionError. For tests."""
+        assert bool(self.began) == bool(self._given or self._answers)
         assert len(self._given) <= MOST_GIVEN and len(self._said) <= SHOWN_KEYS
         assert self.keys == sum(keys_in(parameters) for _, _, parameters, _ in self._answers)
         assert (self._given_keys, self._given_size) == (

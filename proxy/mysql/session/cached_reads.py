@@ -299,7 +299,7 @@ class CachedReads:
             self.pass_read(read, of_error(error))
             return True
         if body is None:
-            return self._shown.any and self._again(read)
+            return self._shown.began != "" and self._again(read)
         if read.cache.counts and (found := read.cache.found(read.values)) is None:
             return False
         if not self._headed(read, body):
@@ -375,7 +375,7 @@ class CachedReads:
         """Whether the transaction was shown the answer to the same command before, and is shown it again: its cache is
         no more, or another one, and MySQL's snapshot would be of another state."""
         state, shown = self._state, self._shown
-        if not shown.said or not state.known:
+        if not (shown.began and state.known):
             return False
         mode = self._shared.transactions
         said = said_again(state, mode, shown, self._command_of(text, statement, given), self._context.rights)

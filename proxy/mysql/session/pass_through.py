@@ -82,7 +82,7 @@ class PassThrough:
             return
         if state.begun and (not route.effects.bounds or state.begun_by):  # COMMIT AND CHAIN begins another one like it
             self._upstream.begin()
-        if context.shown.answers or context.last_hit.asked_by(route):
+        if context.shown.began or context.last_hit.asked_by(route):
             self._before(route)
         executed = self._upstream.executed_by(data) if data[4] == COM_STMT_EXECUTE else None
         if executed is not None:
@@ -143,7 +143,7 @@ class PassThrough:
         if not state.tells:
             after_statement(state, route.statement, effects, sent, outcome)
         self._note(passing)
-        if context.shown.answers:
+        if context.shown.began:
             if ends_shown(state, effects, sent, failed=failed):
                 context.shown.clear()
             elif effects.touches:

@@ -104,7 +104,7 @@ class PreparedCommands:
             self._passing.statement(data, self._shared.large, READ_OTHERWISE)
             return
         self._state.asks_first |= not self._state.known and self._shared.asks_clock(statement)
-        asked = self._executions.look(statement, data, again=self._context.shown.any)
+        asked = self._executions.look(statement, data, again=self._context.shown.began != "")
         target, why, given, text = asked.target, asked.why, asked.given, statement.text
         route, cache = target.route, target.cache
         if asked.values is not None and cache is not None:

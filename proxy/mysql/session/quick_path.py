@@ -218,7 +218,7 @@ class QuickPath:
         mode = shared.options.transactions
         if mode is OFF or isolation == SERIALIZABLE:
             return False
-        if isolation not in COMMITTED or shown.any:
+        if isolation not in COMMITTED or shown.began:
             _, _, _, _, values, text, bound = found
             kind = self._kind(found)
             if mode is STRICT or (kind.by_clock if bound is not None else MAY_HAVE.search(text) is not None):

@@ -230,12 +230,9 @@ class Relay:
         self.busy = True
         self._quick.close()
 
-    def free(self) -> None:
-        """What was under way has ended."""
-        self.busy = self.closed
-        self._note_free()
-
-    def _note_free(self) -> None:
+    def free(self, *, busy: bool = False) -> None:
+        """What was under way has ended. `busy`: something else is under way."""
+        self.busy = busy or self.closed
         if not self.busy:
             sent, self._sent_at_rest = self._sent_at_rest, self.server.sent
             self._quick.reopen(unheard=sent == self.server.sent)
@@ -246,8 +243,7 @@ class Relay:
         """A command that MySQL does not answer is under way until all of it is sent, and what ran ahead of it is
         answered."""
         if not (self.commands.forwarding or self.server.responses.exchanges or self.task or self.closed):
-            self.busy = False
-            self._note_free()
+            self.free()
 
     def start(self, coroutine: Coroutine[None, None, None]) -> None:
         """A task in the place of a command's answer; none in a session that has ended."""
@@ -288,8 +284,7 @@ class Relay:
         if self.closed:
             self._perhaps_ended()
             return
-        self.busy = any(exchange.visible for exchange in self.server.responses.exchanges)
-        self._note_free()
+        self.free(busy=any(exchange.visible for exchange in self.server.responses.exchanges))
         if self.out:
             self.flush()
         if not self.server.alive and not self.orphan:

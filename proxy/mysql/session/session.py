@@ -242,7 +242,11 @@ class Session:
         if filled is None:
             self.passing.statement(data, self.shared.large, READ_OTHERWISE)
             return
-        looked = self._look(data, filled)
+        at_hand, self.quick.looked = self.quick.looked, None
+        if at_hand is not None and at_hand[0] is data:
+            looked = at_hand[1]
+        else:
+            looked = self.shared.find(filled, state, eof=self.context.eof)
         told = TOLD in sent and not looked.route.is_command
         if told or (marks and looked.route.spelled):
             self.passing.statement(data, looked.route, TELLS if told else NAMED_BY_QUOTES)
@@ -274,7 +278,7 @@ class Session:
             route = shared.large  # perhaps: for a cached read MySQL would be asked
         why = (differing or NO_CACHE) if entry.cache is None else MORE
         again = entry.cache is None and entry.steer is not Steer.SKIP and not more
-        if again and self.reads.says_again(data, sent):
+        if again and self.context.shown.began and self.reads.says_again(data, sent):
             return
         if route.asks and not more and entry.steer is Steer.NOT and self._answered.look(data, sent, text, route, why):
             return
@@ -285,13 +289,6 @@ class Session:
         elif more or not (route.effects.bounds and self.passing.bound_here(data, route)):
             noted = text if entry.cache is None else None
             self.passing.statement(data, route, why, cache=entry.cache or instead or "", noted=noted)
-
-    def _look(self, data: bytes, text: bytes) -> Looked:
-        """What is known of the text of a command."""
-        looked, self.quick.looked = self.quick.looked, None
-        if looked is not None and looked[0] is data:
-            return looked[1]
-        return self.shared.find(text, self.state, eof=self.context.eof)
 
     # -- other commands ------------------------------------------------------------------------------------------------
 

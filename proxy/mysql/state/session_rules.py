@@ -13,6 +13,7 @@ from proxy.mysql.state.effects import Effects
 from proxy.mysql.state.session_state import SessionState
 from proxy.mysql.state.set_names import Names
 from proxy.mysql.state.sql_modes import ALL_MARKS
+from proxy.mysql.wire.packets import ErrorAnswer
 from proxy.mysql.wire.responses import NO_STATUS, Outcome
 
 ROLLED_BACK = frozenset({1180, 1205, 1213, 1613, 1614, 3101})  # errors with which MySQL may roll a transaction back
@@ -50,17 +51,16 @@ def after(state: SessionState, effects: Effects, sent: Sent, outcome: Outcome) -
     if effects.touches and (state.in_transaction or (failed and (sent.transactional or effects.error_hides))):
         state.touched = True
         state.wrote |= effects.locks
-    _settle_kind(state, effects, sent, failed=failed)
+    if state.kind_changed or effects.ends_only or effects.saves:
+        _settle_kind(state, effects, sent, failed=failed)
     if sent.names is not None and sent.known and not failed and not state.one_shot:
         state.named(sent.names)
     elif failed or effects.recodes or not effects.simple:
         state.names = None
     if effects.sets_clock or (state.renewed and not effects.simple):
         state.own_clock = True
-    if outcome.error is not None and outcome.error.errno in ROLLED_BACK:
-        state.known = False  # whether the transaction is over, is asked
     if failed or state.changed or not effects.simple:
-        _doubt(state, effects, failed=failed)
+        _doubt(state, effects, outcome.error, failed=failed)
 
 
 def untold(state: SessionState) -> None:
@@ -100,8 +100,10 @@ def _settle_kind(state: SessionState, effects: Effects, sent: Sent, *, failed: b
         state.saved = True
 
 
-def _doubt(state: SessionState, effects: Effects, *, failed: bool) -> None:
+def _doubt(state: SessionState, effects: Effects, error: ErrorAnswer | None, *, failed: bool) -> None:
     """The statement may have done what MySQL does not tell."""
+    if error is not None and error.errno in ROLLED_BACK:
+        state.known = False  # whether the transaction is over, is asked
     if effects.tracks:
         state.tracks_changed = True
         if not failed:  # else none of them is set

@@ -205,7 +205,7 @@ def given(cache: Any, number: int = 7, text: bytes = b"SELECT * FROM t WHERE id 
 def test_a_quick_hit_is_filed_as_it_was_when_it_was_given() -> None:
     shown, cache = Shown(), Held()
     assert shown.give(given(cache), 1, lambda: "here")
-    assert shown.any and shown.stage is FOLLOWS and (shown.sequence, shown.position) == (1, "here")
+    assert shown.began and shown.stage is FOLLOWS and (shown.sequence, shown.position) == (1, "here")
     cache.generation, cache.needs, cache.relations = 2, frozenset(), frozenset()  # it was dropped, or planned again
     other = Shown()
     cache.generation = 1
@@ -217,7 +217,7 @@ def test_a_quick_hit_is_filed_as_it_was_when_it_was_given() -> None:
     )
     shown.check_invariants()
     shown.clear()
-    assert not shown.any and not shown.said
+    assert not shown.began and not shown.said
 
 
 @pytest.mark.parametrize(
