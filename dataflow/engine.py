@@ -128,7 +128,7 @@ class Engine(Reads):
         if self.state.under_way is not None or not self.state.is_large(event):
             return False
         assert isinstance(event, Transaction)
-        if event.gtid in self.ring.position:
+        if event.gtid in self.state.ring.position:
             return False
         self.state.begin(event)
         return True
@@ -151,7 +151,7 @@ class Engine(Reads):
     def go_on(self) -> list[Effect]:
         """Inserts some of the answers that have waited for the position, and goes on with what is done in steps: large
         answers that are inserted, that reads are told, and subscribers. `unfinished`: there is more."""
-        if not (self._due or self._inserting or self._long.reads or self.subscriptions.unfinished):
+        if not (self._due or self._inserting or self._long.reads or self.subscriptions.large):
             return self.between()
         effects: list[Effect] = []
         if self._due:
@@ -160,7 +160,7 @@ class Engine(Reads):
             effects += self._place_more(*self._inserting.popleft())
         if self._long.reads:
             effects += self._settle_more()
-        if self.subscriptions.unfinished:
+        if self.subscriptions.large:
             effects += self._tell_large()
         return effects + self.between()
 
@@ -178,7 +178,7 @@ class Engine(Reads):
         """Is there anything for `go_on`? It may wait: what is received meanwhile is in the ring."""
         if (self._due or self._inserting) and self.state.under_way is None:
             return True
-        return bool(self._long.reads) or self.subscriptions.unfinished
+        return bool(self._long.reads or self.subscriptions.large)
 
     def _restarted(self) -> list[Effect]:
         """What the server may have lost is forgotten: what is held ahead of the position, answers under way and
@@ -224,7 +224,7 @@ class Engine(Reads):
         if contradiction:
             self.memory.count("resets_by_answer")
             # Not at `lower`: the stream goes on from where it is, and does not bring again what `lower` may lack.
-            return self.reset(self.ring.position.freeze(), contradiction)
+            return self.reset(self.state.ring.position.freeze(), contradiction)
         return self._answered(fill, answer) + self.between()
 
     def _answered(self, fill: Fill, answer: UpqueryAnswer) -> list[Effect]:
@@ -232,8 +232,6 @@ class Engine(Reads):
         self._count += 1
         fill.answered, fill.answered_at = self._count, self._clock()
         self._unanswered.discard(fill.id)
-        if fill.unasked:
-            fill.rows = sum(map(len, answer.results))
         try:
             fill.take(bracket, answer.results, answer.columns)
         except InvariantViolated:
@@ -243,7 +241,7 @@ class Engine(Reads):
             fill.error = error
             self._end(fill)
             return [effect for read in list(fill.reads) for effect in self._cannot_tell(read, error)]
-        if (check := fill.compare(answer.checks)) is not None:
+        if fill.checks and (check := fill.compare(answer.checks)) is not None:
             self._end(fill)
             waiting = [read for read in fill.reads if read.waiter in self._reads]
             given_up = [effect for read in waiting for effect in self._give_up(read, "differs")]
@@ -253,17 +251,14 @@ class Engine(Reads):
             if read.waiter in self._reads:
                 effects += self._tell(read, fill)
         if self._followed() not in ("", bracket.history):
-            # Nothing would keep it current: the stream is another server's, as far as is known.
-            self.memory.count("answers_of_another_server")
-            behind = SourceDown(f"server {bracket.history} answers, whose changes are not followed yet")
-            fill.error = behind
-            self._end(fill)
-            return effects + [effect for read in list(fill.reads) for effect in self._cannot_tell(read, behind)]
-        self._clear_rolled_back(answer, fill)
-        effects += self._insert_due()
-        unsettled = bracket.owned.difference(bracket.executed) if bracket.owned else bracket.owned
-        if not self._waits.add(bracket.needed, self.ring.position, fill, unsettled):
-            if self.state.delays(fill.reader):
+            return effects + self._of_another_server(fill, bracket.history)
+        if self._waits.unsettled:
+            self._clear_rolled_back(answer, fill)
+        if self._due:
+            effects += self._insert_due()
+        unsettled = bracket.owned.difference(bracket.executed) if bracket.owned.intervals else bracket.owned
+        if not self._waits.add(bracket.needed, self.state.ring.position, fill, unsettled):
+            if self.state.under_way is not None and self.state.delays(fill.reader):
                 self._due.append(fill)
             else:
                 effects += self._insert(fill)
@@ -274,6 +269,14 @@ class Engine(Reads):
             self.memory.count("fills_waiting_for_position")
         return effects
 
+    def _of_another_server(self, fill: Fill, history: str) -> list[Effect]:
+        """Nothing would keep the answer current: the stream is another server's, as far as is known."""
+        self.memory.count("answers_of_another_server")
+        behind = SourceDown(f"server {history} answers, whose changes are not followed yet")
+        fill.error = behind
+        self._end(fill)
+        return [effect for read in list(fill.reads) for effect in self._cannot_tell(read, behind)]
+
     def _clear_rolled_back(self, answer: UpqueryAnswer, current: Fill) -> None:
         """A GTID that was owned, and is neither owned nor executed in a later reading, was rolled back: nobody needs
         to wait for it. Unless the server was restarted in between, and lost what had been seen."""
@@ -283,7 +286,7 @@ class Engine(Reads):
             restarted = answer.connected_at >= fill.sent_at
             if fill is current or restarted or not absent or current.sent <= fill.answered:
                 continue
-            if self._waits.clear_absent(absent, self.ring.position, fill):
+            if self._waits.clear_absent(absent, self.state.ring.position, fill):
                 self.memory.count("rolled_back_cleared")
                 self._due.append(fill)
 
@@ -402,7 +405,7 @@ class Engine(Reads):
         horizon = self._clock() - FILL_PATIENCE
         for fill in list(self._waits):
             if fill.answered_at < horizon:
-                if fill.becomes_overdue(self.ring.position):
+                if fill.becomes_overdue(self.state.ring.position):
                     self.memory.count("fills_beyond_stream")
                 if fill.ahead:
                     continue

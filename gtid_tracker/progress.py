@@ -21,7 +21,7 @@ class PositionWaits(Generic[WaiterT]):
 
     Invariants:
     1. A waiter is filed once, under a GTID of its set that the position does not contain; `_places` says which.
-    2. `_unsettled` has the GTIDs that waiters saw on their way, until they are known to be executed or have arrived,
+    2. `unsettled` has the GTIDs that waiters saw on their way, until they are known to be executed or have arrived,
        each with these waiters: as many as MySQL commits at once, not as many as wait.
     """
 
@@ -29,7 +29,7 @@ class PositionWaits(Generic[WaiterT]):
         self._filed: dict[Gtid, dict[WaiterT, GtidSet]] = {}
         # Under what it is filed, and what it saw on its way.
         self._places: dict[WaiterT, tuple[Gtid, tuple[Gtid, ...]]] = {}
-        self._unsettled: dict[Gtid, dict[WaiterT, None]] = {}
+        self.unsettled: dict[Gtid, dict[WaiterT, None]] = {}
         self._contained: GtidSet | None = None  # asked for last and contained; the position only grows until `clear`
 
     def add(self, needed: GtidSet, position: MutableGtidSet, waiter: WaiterT, owned: GtidSet = NOTHING) -> bool:
@@ -46,7 +46,7 @@ class PositionWaits(Generic[WaiterT]):
         unsettled = tuple(owned.intersection(missing)) if owned else ()
         self._file(missing, waiter, unsettled)
         for gtid in unsettled:
-            self._unsettled.setdefault(gtid, {})[waiter] = None
+            self.unsettled.setdefault(gtid, {})[waiter] = None
         return True
 
     def _file(self, missing: GtidSet, waiter: WaiterT, unsettled: tuple[Gtid, ...]) -> None:
@@ -56,7 +56,7 @@ class PositionWaits(Generic[WaiterT]):
 
     def arrived(self, gtid: Gtid, position: MutableGtidSet) -> list[WaiterT]:
         """Those whose need is met now that `gtid` is inside the position."""
-        self._unsettled.pop(gtid, None)
+        self.unsettled.pop(gtid, None)
         met = []
         for waiter, missing in self._filed.pop(gtid, {}).items():
             if position.covers(missing):
@@ -73,9 +73,9 @@ class PositionWaits(Generic[WaiterT]):
         It was rolled back if the reading is a later one than the waiter's own, of a server that has lost nothing.
         """
         absent: dict[WaiterT, list[Gtid]] = {}
-        for gtid, waiters in list(self._unsettled.items()):
+        for gtid, waiters in list(self.unsettled.items()):
             if gtid in executed:
-                del self._unsettled[gtid]
+                del self.unsettled[gtid]
             elif gtid not in owned:
                 for waiter in waiters:
                     absent.setdefault(waiter, []).append(gtid)
@@ -103,11 +103,11 @@ class PositionWaits(Generic[WaiterT]):
 
     def _forget(self, waiter: WaiterT) -> None:
         for gtid in self._places.pop(waiter)[1]:
-            waiters = self._unsettled.get(gtid)
+            waiters = self.unsettled.get(gtid)
             if waiters is not None:
                 waiters.pop(waiter, None)
                 if not waiters:
-                    del self._unsettled[gtid]
+                    del self.unsettled[gtid]
 
     def __iter__(self) -> Iterator[WaiterT]:
         """All, in the order in which they came."""
@@ -123,5 +123,5 @@ class PositionWaits(Generic[WaiterT]):
         """Forgets all who wait; another position may follow."""
         self._filed.clear()
         self._places.clear()
-        self._unsettled.clear()
+        self.unsettled.clear()
         self._contained = None

@@ -279,6 +279,8 @@ class Fill:
     ) -> None:
         """Turns the answer's rows into entries of the overlay. Raises InvariantViolated, EvaluationError."""
         self.bracket = bracket
+        if self.unasked:
+            self.rows = sum(map(len, results))
         if not self._prepared:
             for _ in self._load(results, columns):
                 pass

@@ -19,9 +19,10 @@ from dataflow.readers.in_steps import Linked, RowsAt, Steps, answered, parts, sa
 from dataflow.readers.reader import ReaderNode
 from gtid_tracker.tracker import Cut
 from sqltypes.errors import EvaluationError
-from sqltypes.expression import Row
+from sqltypes.expression import Key, Row
 
 TRIES = 3  # to link a key that changes meanwhile, or to compare it
+NONE: frozenset[Key] = frozenset()
 AUDITED = 50  # keys that are compared in one step
 
 
@@ -81,7 +82,7 @@ class Insertion:
 
     def _hold_all(self) -> Steps[None]:
         fill = self._fill
-        doubtful = fill.doubtful()
+        doubtful = fill.doubtful() if fill.doubts else NONE
         long: list[tuple[Held, Params]] = []
         several = len(fill.whole) + len(fill.partial) > self._most
         for key, params in (*fill.whole.items(), *fill.partial.items()):
@@ -107,7 +108,7 @@ class Insertion:
             yield from self._link(held, params)
             if not self._forward():
                 return
-        for key in fill.doubtful() - doubtful:  # of reads that came while it was inserted
+        for key in fill.doubtful() - doubtful if fill.doubts else ():  # of reads that came while it was inserted
             if (late := fill.reader.entries.get(key)) is not None and late.bodies is not None:
                 late.doubt()
 

@@ -24,7 +24,7 @@ def params_of(keys: Iterable[Key], params: dict[Key, Params]) -> dict[Key, Param
 def missing(
     reader: ReaderNode,
     keys: dict[Key, Params],
-    checked: Iterable[Read] = (),
+    checked: Sequence[Read] = (),
     known: Holes | None = None,
     *,
     long_is_whole: bool = False,
@@ -36,13 +36,16 @@ def missing(
     was found to be missing below some keys, a moment ago (`holes_below`). Of keys that are long to derive and not among
     these it is not known here: they are held, or `long_is_whole`.
     """
-    whole: dict[Key, Params] = {key: params for read in checked for key, params in read.keys if key in keys}
-    if whole:
+    whole: dict[Key, Params] = {}
+    if checked:
+        whole = {key: params for read in checked for key, params in read.keys if key in keys}
         keys = {key: params for key, params in keys.items() if key not in whole}
     partial: Holes = {}
     if not reader.program.levels:
         root_key, entries = reader.program.root_key, reader.held_levels[0]
-        whole.update((key, params) for key, params in keys.items() if root_key(params) not in entries)
+        for key, params in keys.items():
+            if root_key(params) not in entries:
+                whole[key] = params
         return whole, partial
     room = MOST_JOINED
     for key, params in keys.items():

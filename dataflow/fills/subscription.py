@@ -61,7 +61,7 @@ class Subscriptions:
         self._watching: dict[Place, set[int]] = {}
         self.stale: set[int] = set()
         self.many, self.large_bytes = MANY, LARGE_BYTES  # of entries below an answer: more are told in steps
-        self._large: dict[int, int] = {}  # those of large answers that are to be told, and how often that was tried
+        self.large: dict[int, int] = {}  # those of large answers that are to be told, and how often that was tried
         self._tired: set[int] = set()  # that are told in one step next time
         self._telling: tuple[int, Steps[list[Effect]]] | None = None  # the one of `_large` that is under way
 
@@ -80,7 +80,7 @@ class Subscriptions:
         subscription = self._by_number.pop(number, None)
         self.stale.discard(number)
         self._tired.discard(number)
-        self._large.pop(number, None)
+        self.large.pop(number, None)
         if subscription is None:
             return
         place = (subscription.reader.tag, subscription.key)
@@ -134,7 +134,7 @@ class Subscriptions:
         subscription = self._by_number.get(number)
         if subscription is None or self.in_steps(number):
             return [], False
-        self._large.pop(number, None)
+        self.large.pop(number, None)
         held = hold(subscription.reader, subscription.key, subscription.params)
         if held is None:
             return [], True
@@ -176,21 +176,16 @@ class Subscriptions:
         if not long and sum([entry.size for entry in deps]) <= self.large_bytes:
             return False
         self._watch(number, subscription, held)
-        self._large.setdefault(number, 0)
+        self.large.setdefault(number, 0)
         return True
-
-    @property
-    def unfinished(self) -> bool:
-        """Is there anything for `go_on`?"""
-        return bool(self._large)
 
     def go_on(self, most: int, read: Callable[[Read], list[Effect]]) -> list[Effect]:
         """Makes so many steps. Returns what subscribers must be told; keys that are holes are read."""
         for _ in range(most):
             if self._telling is None:
-                if not self._large:
+                if not self.large:
                     break
-                number = next(iter(self._large))
+                number = next(iter(self.large))
                 self._telling = number, self._tell(number, read)
             number, steps = self._telling
             try:
@@ -201,7 +196,7 @@ class Subscriptions:
                 return effects
             except BaseException:
                 self._telling = None
-                self._large.pop(number, None)
+                self.large.pop(number, None)
                 raise
         return []
 
@@ -219,14 +214,14 @@ class Subscriptions:
                 changed = yield from differences(before, found.rows)
         except EvaluationError as error:
             return list(self.end(number, error.message))
-        if self._by_number.get(number) is not subscription or number not in self._large:
+        if self._by_number.get(number) is not subscription or number not in self.large:
             return []  # it has ended, or is being read
         if held is None or found is None:
-            del self._large[number]
+            del self.large[number]
             self.stale.add(number)  # the key has gone
             return []
         if found.holes:
-            del self._large[number]
+            del self.large[number]
             subscription.brought += 1
             if subscription.brought > BROUGHT:
                 return list(self.end(number, NEVER_WHOLE))
@@ -236,15 +231,15 @@ class Subscriptions:
         if rows is None or not is_held or held.bodies is not found.bodies or subscription.rows is not before:
             self._try_again(number)
             return []
-        del self._large[number]
+        del self.large[number]
         subscription.rows, subscription.brought = rows, 0
         return _changes(number, rows, changed)
 
     def _try_again(self, number: int) -> None:
         """The answer has changed meanwhile. The others come first."""
-        tries = self._large.pop(number) + 1
+        tries = self.large.pop(number) + 1
         if tries < TRIES:
-            self._large[number] = tries
+            self.large[number] = tries
         else:
             self._tired.add(number)
             self.stale.add(number)

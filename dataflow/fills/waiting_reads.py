@@ -102,7 +102,7 @@ class Reads:
         Requires: its waiter is new.
         """
         self._reads[read.waiter] = read
-        read.since = self.ring.position.freeze()
+        read.since = self.state.ring.position.freeze()
         return self._ask(read)
 
     def _ask(self, read: Read) -> list[Effect]:
@@ -155,7 +155,7 @@ class Reads:
 
         A read whose keys are all held by now is answered instead. `failed`: what becomes of a reader's fault.
         """
-        effects = self._settle_next(failed)
+        effects = self._settle_next(failed) if self._unsettled else []
         missed, self._missed = take(self._missed, ASKED)
         for reader, reads, shards in in_groups(missed, self.shards_of):
             begun = self._count
@@ -226,21 +226,26 @@ class Reads:
         exact = exact and not fill.checks
         request = fill.request(self.latency.get(reader.tag, 0.0) > SLOW_SECONDS, exact)
         request.shards = shards
-        request.lower = self.source.known_lower(self.ring.pushed, self.ring.position.freeze())
+        request.lower = self.source.known_lower(self.state.ring.pushed, self.state.ring.position.freeze())
         if exact:
             self.memory.count("exact_fills")
-        if request.lower is not None and not all(
-            read.demand.needed.issubset(request.lower) for read in reads if read.demand is not None
-        ):
-            request.lower = None  # a new reading has what somebody asks for
+        if request.lower is not None:
+            for read in reads:
+                if read.demand is not None and not read.demand.needed.issubset(request.lower):
+                    request.lower = None  # a new reading has what somebody asks for
+                    break
         self._fills[fill.id] = fill
         self._unanswered.add(fill.id)
         tracker = reader.program.root.tracker
-        for key in fill.keys:
-            tracker.start(key, reader.tag, fill)
+        for asked in (whole, partial):
+            for key in asked:
+                tracker.start(key, reader.tag, fill)
         for read in reads:
-            if fill.id not in read.fills and any(key in whole or key in partial for key, _ in read.keys):
-                fill.join(read)
+            if fill.id not in read.fills:
+                for key, _ in read.keys:
+                    if key in whole or key in partial:
+                        fill.join(read)
+                        break
         self.memory.count("upqueries")
         self.memory.count("upquery_keys", len(whole) + len(partial))
         return [request]
@@ -365,7 +370,7 @@ class Reads:
             if read.demand is not None and not read.demand.met():
                 return self._give_up(read, BEHIND)
             del self._reads[read.waiter]
-            position = self.ring.position.freeze()
+            position = self.state.ring.position.freeze()
             if self.subscriptions.concerns(read.waiter):
                 key, params = read.keys[0]
                 held = self.hold(read.reader, key, params)
@@ -384,7 +389,7 @@ class Reads:
     def _settle_more(self) -> list[Effect]:
         """Goes on with the reads that are answered in steps."""
         effects: list[Effect] = []
-        for read, long in self._long.go_on(self.ring.position.freeze()):
+        for read, long in self._long.go_on(self.state.ring.position.freeze()):
             if read.waiter in self._reads:
                 effects += self._end_long(read, long)
         return effects

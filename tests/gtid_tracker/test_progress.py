@@ -66,7 +66,7 @@ def test_what_a_reading_finds_executed_is_not_looked_for_any_more() -> None:
         waits.add(gtids("1-12"), position, f"fill {number}", gtids("11-12"))
     assert waits.rolled_back(gtids("12"), gtids("1-11")) == {}
     assert waits.rolled_back(NOTHING, gtids("1-12")) == {}
-    assert not waits._unsettled
+    assert not waits.unsettled
     position.update(gtids("11-12"))
     assert len(waits.arrived(Gtid(SERVER, 12), position)) == 100
 
@@ -115,4 +115,4 @@ def test_anything_in_any_order_is_what_going_over_all_would_give() -> None:
         assert set(waits) == set(needs)
         for some in list(waits):
             waits.remove(some)
-        assert not waits._filed and not waits._unsettled and not waits._places
+        assert not waits._filed and not waits.unsettled and not waits._places
