@@ -17,6 +17,7 @@ from proxy.mysql.session.shared import MysqlOptions, Shared
 from proxy.mysql.wire.packets import lenenc
 from proxy.port.accounts import Accounts
 from proxy.port.api import Answer, CacheInfo, MadeBy, ParameterInfo, ParameterValue, Served, SystemStatus
+from proxy.port.reasons import Reason, Why
 from proxy.port.session import SessionSystem
 from sqltypes.errors import BadParameters, Overloaded, SourceDown, SourceError, UnknownCache
 from sqltypes.schema import BIGINT, ResultColumn, SqlType
@@ -131,12 +132,12 @@ class BenchCache:
 
     async def fill(
         self, parameters: Sequence[ParameterValue], demand: object = None, text: str = "", *, wait: bool = True
-    ) -> Answer | str:
+    ) -> Answer | Why:
         await asyncio.sleep(0.01)
         key = parameters[0]
         kind = kind_of(key)
         if kind == "passed":
-            return "MySQL is to answer"
+            return Reason.OTHER.why("MySQL is to answer")
         if kind == "down":
             raise SourceDown("the source cannot be reached")
         if kind == "refused":
