@@ -39,6 +39,9 @@ OWN_VITESS = frozenset(
 )
 VITESS = frozenset(f"integration/vitess/{path.name}" for path in ROOT.glob("integration/vitess/test_*.py")) - OWN_VITESS
 TOGETHER = {"loads": LOADS, "fills": FILLS, "vitess": VITESS, "own_vitess": OWN_VITESS}
+# Before Vitess is built its tests would wait for that: they begin behind other long pieces, as if they took so long.
+WHILE_BUILT = 42
+VITESS_BUILT = pytest.StashKey[bool]()
 # Seconds that a piece takes, where it is long. `make test` prints the slowest tests.
 SECONDS = {
     "own_vitess": 315,
@@ -50,11 +53,26 @@ SECONDS = {
     "integration/stream/test_lost_history.py": 80,  # much of it waiting
     "integration/driver_suites/test_driver_suites.py": 70,
     "integration/orm_statements/test_orm_statements.py": 70,
+    "integration/applications/test_applications.py": 65,
     "integration/prepared/test_surprising_parameters.py": 60,
+    "integration/clock/test_clock.py": 60,
+    "integration/settings/test_answers_in_collations.py": 60,
+    "integration/protocol/test_compression.py": 50,
     "integration/bulk/test_binlog_history.py": 50,
     "tests/simulation/test_simulation.py": 50,
     "tests/proxy/planning/test_process.py": 45,
+    "integration/lists/test_cold_lists.py": 45,
+    "integration/caches/test_pauses.py": 40,
     "integration/lists/test_random_lists.py": 40,
+    "integration/loop_steps/test_loop_steps_of_answers.py": 40,
+    "integration/stream/test_unnamed_columns.py": 35,
+    "integration/commands/test_compare.py": 30,
+    "integration/settings/test_answers_in_modes.py": 28,
+    "integration/loop_steps/test_loop_steps_of_large_values.py": 27,
+    "integration/lists/test_order_of_lists.py": 27,
+    "integration/planner_truth/test_collations_mysql.py": 25,
+    "integration/prepared/test_untyped_parameters.py": 25,
+    "integration/stream/test_cascades_by_innodb.py": 25,
     "tests/proxy/mysql/text/test_text_matcher.py": 30,
     "integration/outages/test_mysql_outages.py": 25,
     "integration/grpc/test_subscriptions.py": 25,
@@ -64,7 +82,6 @@ SECONDS = {
     "integration/oracle/test_oracle.py": 20,
     "integration/settings/test_session_needs.py": 20,
     "integration/stream/test_vstream_reconnect.py": 20,
-    "integration/loop_steps/test_loop_steps_of_answers.py": 20,
     "integration/loop_steps/test_loop_steps_of_changes.py": 20,
     "integration/commands/test_doctor.py": 15,
     "integration/protocol/test_faults.py": 15,
@@ -129,9 +146,20 @@ def leave_out(config: pytest.Config) -> dict[str, frozenset[str]]:
     return left_out(ROOT)
 
 
+def vitess_is_built(config: pytest.Config) -> bool:
+    """Likewise: the order of the tests is the same in all processes."""
+    if hasattr(config, "workerinput"):
+        built: bool = config.workerinput["vitess_built"]
+        return built
+    from integration.vitess.built import are_built
+
+    return are_built()
+
+
 @pytest.hookimpl(optionalhook=True)
 def pytest_configure_node(node: Any) -> None:
     node.workerinput["left_out"] = node.config.stash[LEFT_OUT]
+    node.workerinput["vitess_built"] = node.config.stash[VITESS_BUILT]
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
@@ -150,6 +178,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
 def pytest_configure(config: pytest.Config) -> None:
     """Cases that hypothesis draws are the same each time, unless a seed is given; a busy machine may take long."""
     config.stash[LEFT_OUT] = leave_out(config)
+    config.stash[VITESS_BUILT] = vitess_is_built(config)
     settings.register_profile("upwell", deadline=None, derandomize=config.getoption("--hypothesis-seed") is None)
     settings.load_profile("upwell")
     # As `serve` does: with rich, structlog's own choice, one traceback with all local values takes seconds.
@@ -200,7 +229,9 @@ def piece_of(nodeid: str) -> str:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Long pieces first, in a worker; without workers the order stays."""
     if hasattr(config, "workerinput"):
-        items.sort(key=lambda item: -SECONDS.get(piece_of(item.nodeid), 1))
+        late = {} if config.stash[VITESS_BUILT] else dict.fromkeys(("own_vitess", "vitess"), WHILE_BUILT)
+        seconds = {**SECONDS, **late}
+        items.sort(key=lambda item: -seconds.get(piece_of(item.nodeid), 1))
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -240,14 +240,20 @@ def command_line(*names: str) -> Tool:
 # -- keeping and fetching ----------------------------------------------------------------------------------------------
 
 
-def kept(name: str, key: bytes, make: Callable[[Path], None]) -> Path:
-    """The folder that `make` once filled for this `key`. It gets its final name only when it is whole."""
+def folder_of(name: str, key: bytes) -> Path:
+    """Where `kept` has it, or is to have it. Raises NotObtainable."""
     try:
         cache = debian_mysql.cache_folder().parent / "clients"
         cache.mkdir(mode=0o700, exist_ok=True)
     except (CannotStart, OSError) as error:
         raise NotObtainable(str(error)) from error
-    final = cache / f"{name}-{hashlib.sha256(key).hexdigest()[:12]}"
+    return cache / f"{name}-{hashlib.sha256(key).hexdigest()[:12]}"
+
+
+def kept(name: str, key: bytes, make: Callable[[Path], None]) -> Path:
+    """The folder that `make` once filled for this `key`. It gets its final name only when it is whole."""
+    final = folder_of(name, key)
+    cache = final.parent
     if final.is_dir():
         return final
     with debian_mysql.only_one_process(cache / f"{name}.lock", lambda line: None):

@@ -13,7 +13,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from integration.clients.tools import NotObtainable, kept
+from integration.clients.tools import NotObtainable, folder_of, kept
 
 HERE = Path(__file__).parent
 MODULE = ("go.mod", "go.sum", "tools.go")
@@ -28,7 +28,19 @@ def programs() -> Path:
     """The folder with them. Raises NotObtainable where they cannot be built here."""
     if shutil.which("go") is None:
         raise NotObtainable("there is no go on PATH")
-    return kept("vitess", b"".join((HERE / name).read_bytes() for name in MODULE), _build)
+    return kept("vitess", _key(), _build)
+
+
+def are_built() -> bool:
+    """Whether `programs` need not build them."""
+    try:
+        return folder_of("vitess", _key()).is_dir()
+    except NotObtainable:
+        return False
+
+
+def _key() -> bytes:
+    return b"".join((HERE / name).read_bytes() for name in MODULE)
 
 
 def _build(folder: Path) -> None:
