@@ -72,9 +72,9 @@ class Follower:
         try:
             self._server = session.server_uuid
             again = start.prepared.union(_sought(session, start))
-            self._missing = again & start.prepared
-            self._assembler = self._assemble(session, start.gtids - again, tables)
-            session.request_dump(start.gtids - again, random.randrange(1, 1 << 32), HEARTBEAT)
+            self._missing = again.intersection(start.prepared)
+            self._assembler = self._assemble(session, start.gtids.difference(again), tables)
+            session.request_dump(start.gtids.difference(again), random.randrange(1, 1 << 32), HEARTBEAT)
         except BaseException:
             session.close()
             raise
@@ -139,7 +139,7 @@ class Follower:
 
     def _recognise(self, gtid: Gtid) -> None:
         """One that was asked for again."""
-        self._missing = self._missing - GtidSet.of((gtid,))
+        self._missing = self._missing.difference(GtidSet.of((gtid,)))
         if str(gtid) == self._start.last and _microseconds(self._assembler.committed_at) != self._start.committed:
             raise Stopped(
                 f"the server's history is another one: {gtid}, the last transaction that was read, was committed at"
@@ -208,12 +208,12 @@ def _sought(session: Session, start: Position) -> GtidSet:
 def check_history(start: Position, executed: GtidSet, purged: GtidSet) -> None:
     """Raises Stopped where the server does not have what follows `start`."""
     if not start.gtids.issubset(executed):
-        missing = str(start.gtids - executed).replace("\n", "")
+        missing = str(start.gtids.difference(executed)).replace("\n", "")
         raise Stopped(
             f"the server does not have {missing}, which was read: it lost transactions (RESET BINARY LOGS, an older"
             f" copy of its data), or another server answers; {ANEW}"
         )
-    lost = purged - (start.gtids - start.prepared)
+    lost = purged.difference(start.gtids.difference(start.prepared))
     if lost:
         gone = str(lost).replace("\n", "")
         raise Stopped(

@@ -122,7 +122,7 @@ class PieceReader:
             if follower.taken - taken > QUIET:
                 heard, taken = self._clock(), follower.taken
             elif self._clock() - heard > SILENT:
-                missing = str(end - follower.reached.freeze()).replace("\n", "")
+                missing = str(end.difference(follower.reached.freeze())).replace("\n", "")
                 raise Stopped(f"transactions that the server has executed are in none of its binlogs: {missing}")
 
     # -- rows ---------------------------------------------------------------------------------------------------------

@@ -14,7 +14,6 @@ import re
 import struct
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import cached_property
 from heapq import merge
 from typing import NamedTuple
 
@@ -57,6 +56,8 @@ class GtidSet:
     def __init__(self, intervals: Mapping[str, Sequence[int]] | None = None) -> None:
         """`intervals`: flat boundaries by source, already normalised; `parse` and `of` make them from anything else."""
         self.intervals: Mapping[str, Sequence[int]] = {s: tuple(b) for s, b in (intervals or {}).items() if b}
+        self._text: str | None = None  # once it is asked for
+        self._hash: int | None = None  # likewise
 
     @classmethod
     def empty(cls) -> GtidSet:
@@ -81,10 +82,12 @@ class GtidSet:
         return cls({source: _normalise(found) for source, found in spans.items()})
 
     def __str__(self) -> str:
-        return self._text
+        text = self._text
+        if text is None:
+            text = self._text = self._written()
+        return text
 
-    @cached_property
-    def _text(self) -> str:
+    def _written(self) -> str:
         lines: list[str] = []
         for source in sorted(self.intervals):
             uuid, _, tag = source.partition(":")
@@ -95,17 +98,16 @@ class GtidSet:
         return ",\n".join(lines)
 
     def __repr__(self) -> str:
-        return f"GtidSet.parse({self._text!r})"
+        return f"GtidSet.parse({str(self)!r})"
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, GtidSet) and self.intervals == other.intervals
 
     def __hash__(self) -> int:
-        return self._hash
-
-    @cached_property
-    def _hash(self) -> int:
-        return hash(frozenset(self.intervals.items()))
+        found = self._hash
+        if found is None:
+            found = self._hash = hash(frozenset(self.intervals.items()))
+        return found
 
     def __bool__(self) -> bool:
         return bool(self.intervals)
@@ -113,8 +115,6 @@ class GtidSet:
     def __contains__(self, gtid: Gtid) -> bool:
         bounds = self.intervals.get(gtid[0])
         return bounds is not None and bisect_right(bounds, gtid[1]) & 1 == 1
-
-    contains = __contains__
 
     def __iter__(self) -> Iterator[Gtid]:
         """Every GTID, by source and number: for small sets."""
@@ -138,8 +138,6 @@ class GtidSet:
     def issubset(self, other: GtidSet) -> bool:
         return self is other or _covers(other.intervals, self)
 
-    __le__ = issubset
-
     def union(self, other: GtidSet) -> GtidSet:
         if not other.intervals or other is self:
             return self
@@ -154,8 +152,6 @@ class GtidSet:
                 result[source] = tuple(_normalise(merge(_spans(mine), _spans(bounds))))
         return GtidSet(result)
 
-    __or__ = union
-
     def difference(self, other: GtidSet) -> GtidSet:
         result: dict[str, Sequence[int]] = {}
         for source, bounds in self.intervals.items():
@@ -166,8 +162,6 @@ class GtidSet:
                 result[source] = _combine(bounds, theirs, lambda mine, their: mine & ~their)
         return GtidSet(result)
 
-    __sub__ = difference
-
     def intersection(self, other: GtidSet) -> GtidSet:
         result: dict[str, Sequence[int]] = {}
         for source, bounds in self.intervals.items():
@@ -175,8 +169,6 @@ class GtidSet:
             if theirs is not None:
                 result[source] = _combine(bounds, theirs, lambda mine, their: mine & their)
         return GtidSet(result)
-
-    __and__ = intersection
 
     def of_servers(self, *others: GtidSet) -> GtidSet:
         """What servers have numbered that have numbered anything in one of the others, under whatever tag."""
@@ -256,8 +248,6 @@ class MutableGtidSet:
         if bounds is None or gtid[1] >= bounds[-1]:  # it is new, as nearly all are that a stream brings
             return False
         return bisect_right(bounds, gtid[1]) & 1 == 1
-
-    contains = __contains__
 
     def covers(self, other: GtidSet) -> bool:
         """True if every GTID of `other` is inside."""

@@ -91,19 +91,21 @@ class Insertion:
                 if not self._forward():
                     return
             fill.kept[key] = False
+            held = None
             with suppress(EvaluationError):  # the key stays a hole; who reads it is told by MySQL
                 held = self._hold(fill.reader, key, params)
-                if held is None:
-                    continue
-                is_long = held.bodies is None and key in fill.reader.long
-                if is_long or several:
-                    fill.pin(held)
-                if is_long:
-                    long.append((held, params))
-                else:
-                    fill.kept[key] = True
-                    fill.prove(held, self._is_own(held.deps), doubtful=key in doubtful)
-                    self._done += len(held.deps) + fill.reader.weight(params, fill.reader.held_levels) // 2
+            if held is None:
+                continue
+            is_long = held.bodies is None and key in fill.reader.long
+            if is_long or several:
+                fill.pin(held)
+            if is_long:
+                long.append((held, params))
+                continue
+            fill.kept[key] = True
+            with suppress(EvaluationError):
+                fill.prove(held, self._is_own(held.deps), doubtful=key in doubtful)
+                self._done += len(held.deps) + fill.reader.weight(params, fill.reader.held_levels) // 2
         for held, params in long:
             yield from self._link(held, params)
             if not self._forward():
@@ -196,13 +198,15 @@ def audit(fill: Fill, forward: Callable[[], bool]) -> Steps[int]:
         fill.kept[key] = held is None
         if held is None:
             continue
+        goes_on = True
         with suppress(EvaluationError):  # MySQL says what comes of the key: there is nothing to compare
             try:
                 compared += _audited(fill, held, params)
             except TooLong:
                 compared += yield from _audited_in_steps(fill, held, params, forward)
-                if not forward():
-                    break
+                goes_on = forward()
+        if not goes_on:
+            break
     return compared
 
 

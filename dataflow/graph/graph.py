@@ -157,7 +157,7 @@ class Graph:
             node.check_invariants()
             used += sum(entry.size for entry in (*node.entries.values(), *node.ahead.values()))
             for table in node.tables:
-                assert node in self.by_table[table]
+                assert node in self.by_table[table].nodes
         for reader in self.readers.values():
             for key, held in reader.entries.items():
                 assert held.key == key and held.reader is reader and held.alive

@@ -24,7 +24,7 @@ def of(server: str, last: int) -> GtidSet:
 
 
 def all_of(left: int, right: int) -> GtidSet:
-    return of(LEFT, left) | of(RIGHT, right)
+    return of(LEFT, left).union(of(RIGHT, right))
 
 
 def odd_and_even(reader: ReaderNode, keys: Sequence[tuple[Key, Params]]) -> tuple[str, ...] | None:
