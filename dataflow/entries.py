@@ -149,6 +149,9 @@ class Held:
         else:
             self.watch = watch
 
+    def is_linked_by(self, linking: Linking) -> bool:
+        return self.watch is linking
+
     @property
     def unseen(self) -> bool:
         """Has nobody been given its answer by itself, and nothing shown it to be right, since it was filled?"""

@@ -9,7 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
-from dataflow.entries import ENTRY_BYTES, Entries, Entry
+from dataflow.entries import ENTRY_BYTES, Entry
 from dataflow.held.arrangement import UNBOUNDED, Arrangement
 from dataflow.operators.aggregate import VALUES, Accumulator, State, add_value, empty_state, result
 from dataflow.readers.ranges import Range
@@ -118,14 +118,14 @@ def expand(
     rows: Sequence[Row],
     number: int,
     level: Level,
-    entries: Entries,
+    entry_of: Callable[[Key], Entry | None],
     params: Params,
     partners_by_key: dict[Key, Iterable[Row] | None],
     most: int = UNBOUNDED,
 ) -> list[Row]:
-    """One lookup for these rows. Partners of one key are fetched once: they are kept in `partners_by_key`, which begins
-    as {None: ()}. What is consulted and what is missing goes to `found`. Raises TooLong where these are, or become,
-    more than `most` rows."""
+    """One lookup for these rows. `entry_of`: of the level's entries. Partners of one key are fetched once: they are
+    kept in `partners_by_key`, which begins as {None: ()}. What is consulted and what is missing goes to `found`.
+    Raises TooLong where these are, or become, more than `most` rows."""
     out: list[Row] = []
     on = level.on
     if most < UNBOUNDED and len(rows) > most:
@@ -137,7 +137,7 @@ def expand(
         if key in partners_by_key:
             partners = partners_by_key[key]
         else:
-            entry = entries.get(key)
+            entry = entry_of(key)
             if entry is None:
                 found.holes.append(Hole(number, key, level.key_values(row, params)))
                 partners = None

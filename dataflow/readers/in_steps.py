@@ -180,7 +180,7 @@ def linked(held: Held, deps: list[Entry], since: int) -> Steps[bool]:
             held.bodies = [None] * len(held.reader.encoders)
         return is_linked
     finally:
-        if held.watch is linking:
+        if held.is_linked_by(linking):
             held.watch = linking.watch
 
 
@@ -237,7 +237,7 @@ def derived(reader: ReaderNode, params: Params, levels: Sequence[Entries]) -> St
         found.rows += part
         yield
     for number, level in enumerate(program.levels):
-        found.rows = yield from _joined(found, found.rows, number, level, levels[number + 1], params)
+        found.rows = yield from _joined(found, found.rows, number, level, levels[number + 1].get, params)
         if found.holes:
             found.blind = number + 1 < len(program.levels)
             break
@@ -255,7 +255,12 @@ def in_range(root: Arrangement, entry: Entry, range_: Range) -> Steps[None]:
 
 
 def _joined(
-    found: Derivation, rows: Sequence[Row], number: int, level: Level, entries: Entries, params: Params
+    found: Derivation,
+    rows: Sequence[Row],
+    number: int,
+    level: Level,
+    entry_of: Callable[[Key], Entry | None],
+    params: Params,
 ) -> Steps[list[Row]]:
     """One lookup for these rows, as `expand` makes it. A row may have very many partners."""
     out: list[Row] = []
@@ -266,7 +271,7 @@ def _joined(
         key = level.key(row, params)
         if key in partners_by_key:
             partners = partners_by_key[key]
-        elif (entry := entries.get(key)) is None:
+        elif (entry := entry_of(key)) is None:
             found.holes.append(Hole(number, key, level.key_values(row, params)))
             partners = partners_by_key[key] = None
         else:

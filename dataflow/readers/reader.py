@@ -117,7 +117,7 @@ class ReaderNode:
         found.rows = list(rows) if program.levels else rows  # type: ignore[arg-type,assignment]
         for number, level in enumerate(program.levels):
             try:
-                found.rows = expand(found, found.rows, number, level, levels[number + 1], params, {None: ()}, most)
+                found.rows = expand(found, found.rows, number, level, levels[number + 1].get, params, {None: ()}, most)
             except TooLong:
                 self.memory.derived += most
                 raise
