@@ -149,6 +149,7 @@ def counted(beside: Beside, reader: Reader, work: Work, enough: float = inf) -> 
             found.append(counter.calls)
         else:
             assert not work.steady, served
+    assert found, f"no piece was served as {work.served}"
     found.sort(key=lambda calls: calls.count)
     return found[len(found) // 2 if work.steady else 0]
 

@@ -66,6 +66,7 @@ def small(result: Result, bench: Bench, ways: tuple[Way, ...], load: Load) -> No
             Figure(f"{protocol}: CPU of the forwarder for a statement", rounds.cpu(BARE) or 0.0, "us"),
         ]
         own, behind = rounds.cpu_ratio(UPWELL, BARE), rounds.behind_ratio(UPWELL, BARE)
+        result.partial |= own is None or behind is None
         if own is not None:
             name = f"{protocol}: CPU of the proxy for a passed statement, to the forwarder's"
             result.figures.append(Figure(name, own, "x"))

@@ -252,6 +252,7 @@ def curve(result: Result, measured: list[tuple[int, Window]]) -> None:
         rates = last.hits[id] / asked, last.ideal[id] / asked, simulated(id)
         by_template.rows.append((f"{id} {CATALOGUE[id].title}", asked / last.reads, *rates))
     result.sheets += [sheet, by_template]
+    result.partial = stop != 100_000  # of which the budget is
     name = f"fall of upstream SELECTs per fresh page after {stop:,} pages (ideal {IDEAL_FALL:g})"
     result.figures.append(Figure(name, fall, "%"))
 

@@ -40,12 +40,13 @@ class Sheet:
 
 @dataclass(slots=True)
 class Result:
-    """Of one benchmark."""
+    """Of one benchmark. `partial`: some of its figures cannot be had here, or with these options; a note says why."""
 
     name: str
     figures: list[Figure] = field(default_factory=list)
     sheets: list[Sheet] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+    partial: bool = False
 
 
 def text(value: Cell) -> str:

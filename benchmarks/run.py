@@ -121,12 +121,13 @@ def main(arguments: list[str] | None = None) -> int:
     ran = {result.name for result in results}
     for line in judged.lines(ran):
         report(line)
-    return status(len(chosen) - len(results), judged, ran)
+    return status(len(chosen) - len(results), judged, {result.name for result in results if not result.partial})
 
 
 def status(failed: int, judged: Judged, ran: Collection[str]) -> int:
-    """With which the program ends. `failed`: how many benchmarks did not come to their end; `ran`: those that did. A
-    figure that one of these has not measured is a broken budget, too: its name is another one now, or it is gone."""
+    """With which the program ends. `failed`: how many benchmarks did not come to their end; `ran`: those that did, and
+    could measure all that they have. A figure that one of these has not measured is a broken budget, too: its name is
+    another one now, or it is gone."""
     if failed:
         return 1
     return 2 if judged.broken or judged.missed(ran) else 0

@@ -60,6 +60,7 @@ def run(bench: Bench) -> Result:
     result = Result("spark")
     if why := why_unavailable(SparkSettings()):
         result.notes.append(f"not measured: {why}")
+        result.partial = True
         return result
     load(bench)
     uvloop.run(fills(bench, result))

@@ -244,7 +244,6 @@ def folder_of(name: str, key: bytes) -> Path:
     """Where `kept` has it, or is to have it. Raises NotObtainable."""
     try:
         cache = debian_mysql.cache_folder().parent / "clients"
-        cache.mkdir(mode=0o700, exist_ok=True)
     except (CannotStart, OSError) as error:
         raise NotObtainable(str(error)) from error
     return cache / f"{name}-{hashlib.sha256(key).hexdigest()[:12]}"
@@ -256,6 +255,10 @@ def kept(name: str, key: bytes, make: Callable[[Path], None]) -> Path:
     cache = final.parent
     if final.is_dir():
         return final
+    try:
+        cache.mkdir(mode=0o700, exist_ok=True)
+    except OSError as error:
+        raise NotObtainable(str(error)) from error
     with debian_mysql.only_one_process(cache / f"{name}.lock", lambda line: None):
         if final.is_dir():
             return final

@@ -44,5 +44,5 @@ def test_what_is_rarely_cheap_and_what_is_another_kind_of_work_does_not_count(my
         assert counted(beside, reader, Work(sometimes_dear, served="hit")).count == 2
         with pytest.raises(AssertionError, match="hit"):
             counted(beside, reader, Work(lambda: reader.execute(1), served="passed", steady=True))
-        with pytest.raises(IndexError):
+        with pytest.raises(AssertionError, match="miss"):
             counted(beside, reader, Work(lambda: reader.execute(1), served="miss"))

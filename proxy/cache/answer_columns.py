@@ -19,6 +19,7 @@ from dataclasses import replace
 from dataflow.readers.reader import MOST_ENCODED, ReaderNode
 from proxy.loop.slices import Encoder
 from proxy.port.api import EncoderFor
+from proxy.port.reasons import NO_REASON, Reason, Why
 from sqltypes.errors import InvariantViolated, OtherTypes
 from sqltypes.expression import Key, Row
 from sqltypes.schema import ResultColumn, SqlType
@@ -26,9 +27,9 @@ from sqltypes.schema import ResultColumn, SqlType
 Columns = tuple[ResultColumn, ...]
 Carried = tuple[tuple[str, int | None], ...]
 
-NOT_READY = "the cache is not ready"
-OTHER_TYPES = "MySQL announces columns of other types than the cache's values have"
-OTHER_FORMS = "MySQL announces the columns of this query otherwise for another text of it"
+NOT_READY = Reason.PLANNED_ANEW.why("the cache is not ready")
+OTHER_TYPES = Reason.COLUMNS.why("MySQL announces columns of other types than the cache's values have")
+OTHER_FORMS = Reason.COLUMNS.why("MySQL announces the columns of this query otherwise for another text of it")
 SEVERAL_TYPES = "MySQL has answered the query with columns of other types before"
 
 
@@ -83,18 +84,18 @@ class Encoding:
             reader.encoded[number] = set()
         reader.listed += [{} for _ in range(len(reader.listed), format_ + 1)]
 
-    def learn(self, format_: int, columns: Columns, forms: object) -> str:
+    def learn(self, format_: int, columns: Columns, forms: object) -> Why:
         """MySQL has announced these columns to a client, which are encoded by `forms`. Why rows cannot be, "" if they
         are from now on."""
         known = self._learned.get(format_)
         if known is not None:
-            return "" if known[0] == forms else OTHER_FORMS
+            return NO_REASON if known[0] == forms else OTHER_FORMS
         if self.held is not None and _carried_of(columns) != self.held:
             return OTHER_TYPES
         self._learned[format_] = forms, columns
         self._encode_as(format_, columns)
         del self._reader.encoded[format_]  # it stays
-        return ""
+        return NO_REASON
 
     def on_filled(self, columns: Columns) -> None:
         """MySQL has answered an upquery with rows of these columns, which are held as they are. Raises OtherTypes where

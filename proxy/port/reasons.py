@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from enum import Enum
 
-from sqltypes.errors import BadParameters, ComparedElsewhere, TooStale, UnknownCache, UpwellError
+from sqltypes.errors import BadParameters, ComparedElsewhere, SourceDown, TooStale, UnknownCache, UpwellError
 
 
 class Reason(Enum):
@@ -46,6 +46,13 @@ class Why(str):
         self.reason, self.other_state = reason, other_state
         return self
 
+    def __reduce__(self) -> tuple[object, ...]:
+        return Why._again, (self.reason, str(self), self.other_state)
+
+    @classmethod
+    def _again(cls, reason: Reason, text: str, other_state: bool) -> Why:
+        return cls(reason, text, other_state=other_state)
+
 
 NO_REASON = Why(Reason.OTHER, "")
 
@@ -53,6 +60,7 @@ OF_ERRORS: tuple[tuple[type[UpwellError], Reason], ...] = (
     (ComparedElsewhere, Reason.PARAMETERS),
     (BadParameters, Reason.PARAMETERS),
     (TooStale, Reason.LATE),
+    (SourceDown, Reason.LATE),
     (UnknownCache, Reason.PLANNED_ANEW),
 )
 """What reads count as that one of our errors leaves to MySQL; Reason.OTHER if none of these."""

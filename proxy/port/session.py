@@ -49,7 +49,7 @@ class SessionCache(Cache, Between, Protocol):
         """A text asks for it that says NOW() or the like: its keys are of moments."""
         ...
 
-    def encode_as(self, columns: tuple[ResultColumn, ...], forms: object) -> str:
+    def encode_as(self, columns: tuple[ResultColumn, ...], forms: object) -> Why:
         """MySQL announces the answers of this query, in this format, with these columns: rows are encoded for them from
         now on. `forms`: by which equal encodings are told. Why they cannot be, "" if they can."""
         ...

@@ -152,8 +152,9 @@ class Misses:
             met = demand is None or demand.met()
             if met and (hit := await self.hit_large(parameters)) is not None:
                 return hit
-            if opened.ready() is not reader:
-                continue  # it has another plan by now
+            if opened.ready() is not reader:  # it has another plan by now
+                self.holes = {}
+                continue
             if why := self._too_many(parameters):
                 return why
             binding = opened.bind(parameters)

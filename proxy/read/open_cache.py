@@ -191,7 +191,7 @@ class OpenCache:
         return self._cache.generation
 
     @guarded
-    def encode_as(self, columns: tuple[ResultColumn, ...], forms: object) -> str:
+    def encode_as(self, columns: tuple[ResultColumn, ...], forms: object) -> Why:
         reader = self.ready()
         encoding = self._cache.encoding
         return NOT_READY if reader is None or encoding is None else encoding.learn(self._format, columns, forms)

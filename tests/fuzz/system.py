@@ -17,7 +17,7 @@ from proxy.mysql.session.shared import MysqlOptions, Shared
 from proxy.mysql.wire.packets import lenenc
 from proxy.port.accounts import Accounts
 from proxy.port.api import Answer, CacheInfo, MadeBy, ParameterInfo, ParameterValue, Served, SystemStatus
-from proxy.port.reasons import Reason, Why
+from proxy.port.reasons import NO_REASON, Reason, Why
 from proxy.port.session import SessionSystem
 from sqltypes.errors import BadParameters, Overloaded, SourceDown, SourceError, UnknownCache
 from sqltypes.schema import BIGINT, ResultColumn, SqlType
@@ -68,8 +68,8 @@ class BenchCache:
     def info(self) -> CacheInfo:
         return INFO
 
-    def encode_as(self, columns: tuple[ResultColumn, ...], forms: object) -> str:
-        return ""
+    def encode_as(self, columns: tuple[ResultColumn, ...], forms: object) -> Why:
+        return NO_REASON
 
     def body(self, key: object) -> bytes:
         """The rows and their end. In each row is the key; of key 0 there is none. `moves`: of the stream, so far."""

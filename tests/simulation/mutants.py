@@ -230,7 +230,7 @@ MUTANTS = (
         edit(
             dataflow.readers.reader,
             "expand",
-            ("entry = entries.get(key)", "entry = entries.get(key) or level.node.ahead.get(key)"),
+            ("entry = entry_of(key)", "entry = entry_of(key) or level.node.ahead.get(key)"),
         ),
     ),
     Mutant(

@@ -86,7 +86,11 @@ LARGE_CHANGES = (
         "large",
         "nothing that it concerns is inserted while it is under way",
         all_of(
-            edit(Engine, "_answered", ("if self.state.under_way is not None and self.state.delays(fill.reader):", "if False:")),
+            edit(
+                Engine,
+                "_answered",
+                ("if self.state.under_way is not None and self.state.delays", "if False and self.state.delays"),
+            ),
             edit(Engine, "_insert_due", ("0 if self.state.under_way is not None else ", "")),
             edit(Engine, "go_on", ("self._inserting and self.state.under_way is None", "self._inserting")),
         ),

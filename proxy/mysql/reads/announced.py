@@ -186,7 +186,7 @@ class Announced:
                 for column, held in zip(columns, own, strict=True)
             )
         forms = forms_of(columns, binary=self._binary)
-        return OTHER_COLUMNS if forms is None else Reason.COLUMNS.why(self._cache.encode_as(columns, forms))
+        return OTHER_COLUMNS if forms is None else self._cache.encode_as(columns, forms)
 
     def check_invariants(self) -> None:
         """Raises AssertionError. For tests."""

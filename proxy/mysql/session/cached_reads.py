@@ -56,6 +56,7 @@ from proxy.mysql.wire.packets import PLAIN_STATUS, Malformed
 from proxy.mysql.wire.responses import Kind, Outcome
 from proxy.mysql.wire.rows import joined
 from proxy.port.api import Answer, Served
+from proxy.port.faults import is_fault
 from proxy.port.reasons import NO_REASON, Reason, Why, of_error
 from sqltypes.errors import SourceDown, SourceError, UnknownCache, UpwellError
 from sqltypes.expression import Value
@@ -419,6 +420,8 @@ class CachedReads:
         except UnknownCache:  # dropped while the read waited
             answer = OTHER_CACHES
         except UpwellError as error:  # limits of ours: without them MySQL would have answered
+            if is_fault(error):
+                raise
             answer = of_error(error)
         if isinstance(answer, Answer):
             self._give_filled(read, answer)

@@ -48,9 +48,9 @@ class Executions:
         try:
             self._bind(found, statement, data, again=again)
         except NotDecoded as reason:
-            found.why = Reason.OTHER.why(str(reason))
+            found.why = Reason.PARAMETERS.why(str(reason))
         except Malformed as reason:  # MySQL says what it thinks of it
-            found.why = Reason.OTHER.why(str(reason))
+            found.why = Reason.PARAMETERS.why(str(reason))
             statement.types = None
         except UpwellError as error:
             found.why = self._shared.note_fault("an execution", error, text=repr(statement.text)[:2000])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pickle
+
 import pytest
 
 from proxy.auto import fill_budget
@@ -10,7 +12,16 @@ from proxy.mysql.reads import announced, gate, grants, routes
 from proxy.mysql.session import cached_reads, executions
 from proxy.port.reasons import NO_REASON, PassedReads, Reason, Why, of_error
 from proxy.system import system
-from sqltypes.errors import BadParameters, ComparedElsewhere, Fault, Overloaded, TooStale, UnknownCache, UpwellError
+from sqltypes.errors import (
+    BadParameters,
+    ComparedElsewhere,
+    Fault,
+    Overloaded,
+    SourceDown,
+    TooStale,
+    UnknownCache,
+    UpwellError,
+)
 
 
 @pytest.mark.parametrize(
@@ -40,6 +51,7 @@ def test_what_a_reason_counts_as(why: Why, reason: Reason) -> None:
         (ComparedElsewhere(key_binder.ZERO), Reason.PARAMETERS),
         (BadParameters("2 parameters were given"), Reason.PARAMETERS),
         (TooStale("the position lacks x:1"), Reason.LATE),
+        (SourceDown("MySQL does not answer"), Reason.LATE),
         (UnknownCache("cache 'x' does not exist"), Reason.PLANNED_ANEW),
         (Overloaded("the queue is full"), Reason.OTHER),
         (Fault("failed"), Reason.OTHER),
@@ -56,6 +68,11 @@ def test_a_reason_is_its_text_and_none_is_false() -> None:
     why = Reason.LATE.why("the stream is behind")
     assert why == "the stream is behind" and f"{why}." == "the stream is behind."
     assert why and not NO_REASON and not Reason.SETTING.why("")
+
+
+def test_a_reason_is_the_same_in_another_process() -> None:
+    again = pickle.loads(pickle.dumps(gate.OPEN))
+    assert again == gate.OPEN and again.reason is Reason.TRANSACTION and again.other_state
 
 
 def test_reads_where_mysql_would_be_of_another_state_are_told_apart() -> None:

@@ -18,6 +18,7 @@ from proxy.mysql.reads.announced import (
 )
 from proxy.mysql.state.announces import NOBODY
 from proxy.mysql.wire.rows import end_size, head
+from proxy.port.reasons import NO_REASON, Reason, Why
 from sqltypes.schema import BIGINT, ResultColumn, SqlType
 from tests.support.mysql_packets import column
 
@@ -37,11 +38,11 @@ def another() -> bytes:
 class Cache:
     columns: tuple[ResultColumn, ...] = (ResultColumn("n", BIGINT, False, ""),)
     generation: int = 1
-    refuses: str = ""
+    refuses: Why = NO_REASON
     needs: frozenset[str] = frozenset()
     encoded: list[object] = field(default_factory=list)
 
-    def encode_as(self, columns: tuple[ResultColumn, ...], forms: object) -> str:
+    def encode_as(self, columns: tuple[ResultColumn, ...], forms: object) -> Why:
         self.encoded.append(forms)
         return self.refuses
 
@@ -119,7 +120,7 @@ def test_two_ways_of_which_the_rows_do_not_fit_one_end_its_hits() -> None:
     cache = Cache()
     known = announced(cache)
     known.learn([LONG], one, rows=True)
-    cache.refuses = "other types"
+    cache.refuses = Reason.COLUMNS.why("other types")
     assert known.learn([TINY], another, rows=True)
     assert known.why == "other types"
 
@@ -134,7 +135,7 @@ def test_of_the_reads_of_one_kind_some_are_remembered() -> None:
 
 
 def test_columns_that_the_rows_do_not_fit_have_no_hits() -> None:
-    cache = Cache(refuses="other types")
+    cache = Cache(refuses=Reason.COLUMNS.why("other types"))
     known = announced(cache)
     assert not known.learn([LONG], one, rows=True)
     assert known.why == "other types"
