@@ -23,7 +23,7 @@ def compare(base: str, *options: str) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("only", ["", "changes-all"])
+@pytest.mark.parametrize("only", ["", "changes-1-30-1,changes-10-100-1000"], ids=["", "some of changes-all"])
 def test_every_path_is_measured_on_both_sides_and_is_what_it_is_called(only: str) -> None:
     """Reads that are no hits, misses or passed on as they are called end it with a status of its own."""
     try:
