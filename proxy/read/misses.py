@@ -186,7 +186,7 @@ class Misses:
         tries, left = 0, MOST_LISTED
         while tries < MOST_LARGE:
             tries += 1
-            opened.held.take_large()
+            opened.held.large = None
             body = opened.hit(parameters)
             if body is not None:
                 cache.recount(None)  # whoever gives it counts it
@@ -363,8 +363,8 @@ class Misses:
         check = None
         if reader.program.levels:
             await run_in_slices(holes_below(reader, binding.keys, self.holes))
-            if self._opened.ready() is not reader:
-                raise PassThrough(NOT_COMPARED)  # it has another plan by now
+        if self._opened.ready() is not reader:
+            raise PassThrough(NOT_COMPARED)  # it has another plan by now
         if cache.trust is not None:
             if cache.trust.suspicions:
                 raise PassThrough(SUSPECTED)

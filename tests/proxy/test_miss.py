@@ -18,7 +18,10 @@ from planner.tree.plan import Mode
 from proxy.cache.trust import SLOW_SECONDS, Trust
 from proxy.checking.given_hit import GivenHit
 from proxy.port.api import Answer, Served
+from proxy.read.freshness import Freshener
+from proxy.read.misses import Misses
 from proxy.read.open_cache import OpenCache
+from sqltypes.errors import UnknownCache
 from tests.simulation.desk import Desk
 from tests.simulation.queries import query
 
@@ -97,3 +100,60 @@ def test_what_is_no_snapshot_s_answer_is_given_where_no_comparison_is_due() -> N
     while trust.changes.due:
         trust.changes.agree(trust.changes.agreed, rows=True)
     assert isinstance(asyncio.run(cache.fill((1, 2))), Answer)
+
+
+def planned(name: str) -> tuple[OpenCache, list[object]]:
+    """A trusted cache, and the misses that its engine was asked for."""
+    cache, _ = opened(name, False, None)
+    cache.named.trust = None
+    asked: list[object] = []
+    router: Any = cache._host
+    told = router.pump.miss
+
+    async def miss(*given: object, **named: object) -> Any:
+        asked.append(given)
+        return await told()
+
+    router.pump.miss = miss
+    return cache, asked
+
+
+def test_a_cache_that_goes_while_it_is_asked_where_a_key_is_has_no_miss() -> None:
+    """The session is told that it has gone: a transaction may be shown again what it was shown."""
+    cache, asked = planned("rows")
+
+    async def would_wait(*given: object) -> bool:
+        cache.named.dropped = True
+        cache.named.generation += 1
+        return False
+
+    router: Any = cache._host
+    router.pump.would_wait = would_wait
+
+    async def never() -> GtidSet:
+        raise AssertionError
+
+    demand = Freshener(router._engine, lambda: 0.0, never).demand_after(GtidSet.empty(), None, 1.0)
+    with pytest.raises(UnknownCache):
+        asyncio.run(cache.fill((1,), demand, wait=False))
+    assert not asked
+
+
+def test_what_was_missing_below_an_old_plan_is_not_asked_for_by_a_new_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An answer is derived in steps, which find holes; meanwhile the cache is planned again."""
+    cache, _ = planned("rows")
+    another, _ = planned("rows")
+    looked: list[object] = []
+
+    async def hit_large(misses: Misses, parameters: object) -> Answer | None:
+        looked.append(dict(misses.holes))
+        if len(looked) > 1:
+            return Answer(Served.HIT, (), b"")
+        misses.holes = {1: []}
+        cache.named.reader, cache.named.binder = another.named.reader, another.named.binder
+        cache.named.generation += 1
+        return None
+
+    monkeypatch.setattr(Misses, "hit_large", hit_large)
+    assert isinstance(asyncio.run(cache.fill((1,))), Answer)
+    assert looked == [{}, {}]
