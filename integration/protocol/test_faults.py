@@ -41,6 +41,7 @@ import proxy.mysql.session.cached_reads
 import proxy.mysql.session.shared
 import proxy.mysql.text.text_matcher
 import proxy.port.faults
+import proxy.read.held_answers
 import proxy.read.misses
 import proxy.read.open_cache
 from dataflow.changes.large_change import Sizes
@@ -89,7 +90,7 @@ READS: tuple[tuple[Any, str], ...] = (
     (proxy.mysql.session.cached_reads.CachedReads, "_fill_beside"),
     (planner.matcher.QueryMatcher, "match"),
     (proxy.read.open_cache.OpenCache, "bind"),
-    (proxy.read.open_cache.OpenCache, "held_body"),
+    (proxy.read.held_answers.HeldAnswers, "look"),
     (proxy.read.open_cache.OpenCache, "_renew"),
     (proxy.read.misses.Misses, "_miss"),
     (proxy.read.open_cache.OpenCache, "encode_as"),
@@ -280,7 +281,7 @@ EDGES = (
     Edge("OpenCache.peek_since", ((dataflow.readers.reader.ReaderNode, "since"),)),
     Edge("OpenCache.bound", ((OpenCache, "bind"),)),
     Edge("OpenCache._hit_many", ((OpenCache, "ready"),)),
-    Edge("OpenCache._hit_slow", ((OpenCache, "held_body"),)),
+    Edge("OpenCache._look_further", ((proxy.read.held_answers.HeldAnswers, "look"),)),
     Edge("Misses._filled", ((proxy.read.misses.Misses, "_miss"),)),
     Edge("CachedReads._attempt", ((proxy.mysql.session.cached_reads.CachedReads, "_filling"),)),
     Edge("watching.<locals>.ended", ((proxy.mysql.reads.announced.Announced, "learn"),)),

@@ -19,6 +19,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter, deque
 from collections.abc import Callable, Iterable
+from enum import Enum
 
 from dataflow.entries import Held
 from dataflow.readers.reader import ReaderNode
@@ -31,6 +32,14 @@ from sqltypes.expression import Key
 SLOW_SECONDS = 0.2  # an answer of evict mode that MySQL takes longer for is given first, and compared behind
 IN_VAIN = "the last checks of its answers could not be made; until one can, some are given unchecked"
 LATEST = 256  # answers of a cache that changes leave to be compared
+
+
+class Compared(Enum):
+    """When an answer is compared with MySQL's own."""
+
+    NOT = "not"
+    BEHIND = "behind"  # it is given first, for MySQL takes long
+    FIRST = "first"  # nobody is given it before
 
 
 class Trust:
@@ -61,8 +70,6 @@ class Trust:
         self.suspicions = 0  # differences that are not explained yet: nothing that is not stored is given meanwhile
         self.explained = asyncio.Event()
         self.changed = False  # a table of the query has changed since
-        # What the last look let pass although it was due, to be compared behind: None for what is derived of several.
-        self.behind: list[Held | None] = []
 
     @property
     def over(self) -> bool:
@@ -102,14 +109,31 @@ class Trust:
         if ledger.tired:
             self.counters["trust_given_unchecked"] += 1
 
-    def holds_back(self, held: Held, seconds: float, *, given: bool = True) -> bool:
-        """Must this answer be compared before it is given? `seconds`: that MySQL takes for the query. `given`: it will
-        be, if not."""
+    def of_held(self, held: Held, seconds: float, *, given: bool = True) -> Compared:
+        """When this answer is to be compared. `seconds`: that MySQL takes for the query. `given`: unless it is held
+        back, a client gets it."""
         if given:
             self.recent.append(held)
         if held in self.unproved:
-            return True
-        return held.bodies is None and self.holds_back_derived(seconds, given=given, unseen=held.unseen, held=held)
+            return Compared.FIRST
+        if held.bodies is not None:
+            return Compared.NOT
+        return self.of_derived(seconds, given=given, unseen=held.unseen)
+
+    def of_several(self, reader: ReaderNode, keys: Bound, seconds: float, *, given: bool = True) -> Compared:
+        """Likewise of the answer of several keys together, which is not stored, but derived at each read."""
+        return self.of_derived(seconds, given=given, unseen=any_unseen(reader, keys))
+
+    def of_derived(self, seconds: float = 0.0, *, given: bool = True, unseen: bool = False) -> Compared:
+        """Likewise of any answer that is derived. `unseen`: as `ledger` has it."""
+        if self.suspicions:
+            return Compared.FIRST
+        ledger = self.ledger(unseen)
+        if not ledger.due:
+            if given:
+                self.let_through(ledger)
+            return Compared.NOT
+        return Compared.BEHIND if given and self.evict and seconds > SLOW_SECONDS else Compared.FIRST
 
     def proved(self, reader: ReaderNode, keys: Bound) -> bool:
         """Is all that is held for the keys as it was compared?"""
@@ -117,32 +141,6 @@ class Trust:
         return not self.suspicions and all(
             held is not None and held.bodies is not None and held not in self.unproved for held in found
         )
-
-    def holds_back_together(self, reader: ReaderNode, keys: Bound, seconds: float, *, given: bool = True) -> bool:
-        """Likewise of the answer of several keys together, which is not stored, but derived at each read."""
-        return self.holds_back_derived(seconds, given=given, unseen=any_unseen(reader, keys))
-
-    def holds_back_derived(
-        self, seconds: float, *, given: bool = True, unseen: bool = False, held: Held | None = None
-    ) -> bool:
-        """Likewise of any answer that is derived. `unseen`: as `ledger` has it."""
-        if self.suspicions:
-            return True
-        ledger = self.ledger(unseen)
-        due = ledger.due
-        if due and given and self.evict and seconds > SLOW_SECONDS:
-            self.behind.append(held)
-            return False
-        if given and not due:
-            self.let_through(ledger)
-        return due
-
-    def look_again(self) -> None:
-        """Nothing of what the last look let pass was given: it stays due."""
-        for held in self.behind:
-            if held is not None:
-                held.stale()
-        self.behind.clear()
 
     def leave(self, fresh: dict[Held, bool]) -> None:
         """Nobody compares what was linked for that: it is as it was before."""

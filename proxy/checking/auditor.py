@@ -21,7 +21,7 @@ from planner.tree.plan import Mode
 from proxy.cache.evidence import Claim, Evidence, claims_of
 from proxy.cache.key_binder import Binding, Bound
 from proxy.cache.ledger import Ledger
-from proxy.cache.trust import IN_VAIN, Trust, unproved
+from proxy.cache.trust import IN_VAIN, Compared, Trust, unproved
 from proxy.checking.comparison import Comparer, Comparison, Outcome, marks_of
 from proxy.checking.fill_check import FillCheck
 from proxy.checking.given_hit import GivenHit
@@ -109,7 +109,7 @@ class Auditor:
         trust = cache.trust
         if trust is None or trust.evict or len(binding.keys) <= MAX_KEYS:
             return False
-        return trust.holds_back_derived(0.0, unseen=True)
+        return trust.of_derived(unseen=True) is Compared.FIRST
 
     def fill_check(
         self,
@@ -265,7 +265,6 @@ class Auditor:
         """Compares a hit. Until that has ended nobody is given it again."""
         cache, reader, binding, parameters, format_, body, together = hit
         assert cache.trust is not None
-        cache.trust.behind.clear()
         fresh: dict[Held, bool] = {}
         with suppress(UpwellError):  # the hit is answered
             text = self._substituted(cache.text, parameters)
@@ -282,7 +281,7 @@ class Auditor:
         """A subscriber was told of changes of a key: what it has now is compared, if that is due. A difference ends the
         subscription, for the cache gets another plan."""
         trust = cache.trust
-        if trust is not None and trust.holds_back_derived(0.0):
+        if trust is not None and trust.of_derived() is Compared.FIRST:
             asyncio.get_running_loop().call_soon(self._compare_told, cache, trust, parameters)
 
     def _compare_told(self, cache: NamedCache, trust: Trust, parameters: Sequence[ParameterValue]) -> None:

@@ -3,90 +3,78 @@ encoded now, if that is a short step."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable
 
 from dataflow.entries import Held
 from dataflow.readers.derivation import Params, TooLong
 from dataflow.readers.reader import ReaderNode
 from proxy.cache.key_binder import Binding
 from proxy.cache.named_cache import NamedCache
-from proxy.cache.trust import Trust
+from proxy.cache.trust import Compared, Trust
 from proxy.read.host import Host
+from proxy.read.look import Due, InSteps, Missing, Seen, let_go
 from sqltypes.expression import Key
-
-
-@dataclass(frozen=True, slots=True)
-class LargeAnswer:
-    """An answer that is to be derived in steps, so that a read of it can be a hit. `keys`: these are stored one after
-    the other; none: the answer is of all of its keys together, and is not stored. `held`: the only key, which is large.
-    `parts`: of each key, all of which are stored, and are to be joined. `due`: it is to be compared behind that."""
-
-    keys: Sequence[tuple[Key, Params]]
-    held: Held | None = None
-    parts: Sequence[bytes] = ()
-    due: bool = False
 
 
 class HeldAnswers:
     """Of one cache in one wire format. `together`: is the answer of so many keys derived from all of them together, and
-    not stored? `large`: what has kept the last look from an answer, if that is to be derived in steps. Who has looked
-    takes it in the same step of the loop."""
+    not stored?"""
 
     def __init__(self, host: Host, cache: NamedCache, format_: int, together: Callable[[int], bool]) -> None:
         self.join = host.wire(format_).join_short
-        self.large: LargeAnswer | None = None
         self._host = host
         self._cache = cache
         self._format = format_
         self._together = together
 
-    def note_long(self, parts: Sequence[bytes]) -> None:
-        """A list's answers, all that it has, are long to join."""
-        self.large = LargeAnswer((), parts=parts)
+    def look(self, reader: ReaderNode, binding: Binding, *, given: bool) -> Seen:
+        """The answer of a read that is about to be given it, or (`given` False) that only looks."""
+        return self._look(reader, binding, given=given, joined=True)
 
-    def body(self, reader: ReaderNode, binding: Binding, *, given: bool) -> bytes | None:
-        """The answer of a read that is about to be given it, or that only looks."""
-        return self._held(reader, binding, given=given, joined=True)
+    def are_stored(self, reader: ReaderNode, binding: Binding) -> Seen:
+        """As `look`, of some of a read's keys, whose answers are of one key each: they are not joined."""
+        return self._look(reader, binding, given=True, joined=False)
 
-    def are_stored(self, reader: ReaderNode, binding: Binding) -> bool:
-        """Whether the answers of these keys, which are some of a read's, are stored, by now. Requires: they are of one
-        each."""
-        return self._held(reader, binding, given=True, joined=False) is not None
-
-    def _held(self, reader: ReaderNode, binding: Binding, *, given: bool, joined: bool) -> bytes | None:
+    def _look(self, reader: ReaderNode, binding: Binding, *, given: bool, joined: bool) -> Seen:
         trust = self._cache.trust
-        if trust is None:
-            return self._looked(reader, binding, None, given=given, joined=joined)
-        trust.behind.clear()
-        body = self._looked(reader, binding, trust, given=given, joined=joined)
-        if body is None:
-            trust.look_again()
-        return body
+        due: list[Held | None] = []
+        found = self._looked(reader, binding, trust, due, given=given, joined=joined)
+        if not due:
+            return found
+        if isinstance(found, bytes):
+            return Due(found, due)
+        let_go(due)
+        return found
 
     def _looked(
-        self, reader: ReaderNode, binding: Binding, trust: Trust | None, *, given: bool, joined: bool
-    ) -> bytes | None:
+        self,
+        reader: ReaderNode,
+        binding: Binding,
+        trust: Trust | None,
+        due: list[Held | None],
+        *,
+        given: bool,
+        joined: bool,
+    ) -> Seen:
         keys = binding.keys
         seconds = self._host.seconds(reader) if trust is not None else 0.0
         if not keys:
-            if trust is not None and trust.holds_back_derived(seconds, given=given):
-                return None
+            if trust is not None and _holds_back(trust.of_derived(seconds, given=given), None, due):
+                return Missing.HELD_BACK
             return reader.encoders[self._format](reader.finish([], binding.params))
         if self._together(len(keys)):
-            return self._looked_together(reader, binding, trust, seconds, given=given)
+            return self._looked_together(reader, binding, trust, seconds, due, given=given)
         parts = []
         memory = reader.memory
         until = memory.derived + memory.most_rows
         try:
             for at, (key, params) in enumerate(keys):
                 if memory.derived > until:
-                    self.large = LargeAnswer(keys[at:])
-                    return None
-                body = self._looked_at(reader, key, params, trust, seconds, given=given)
-                if body is None:
-                    return None
-                parts.append(body)
+                    return InSteps(keys[at:])
+                found = self._looked_at(reader, key, params, trust, seconds, due, given=given)
+                if not isinstance(found, bytes):
+                    return found
+                parts.append(found)
         finally:
             self._host.keep_limit()  # keys may have been taken up, also where one cannot be computed
         if len(parts) == 1 or not joined:
@@ -94,60 +82,74 @@ class HeldAnswers:
         try:
             return self.join(parts)
         except TooLong:
-            self.note_long(parts)
-            return None
+            return InSteps(parts=parts)
 
     def _looked_together(
-        self, reader: ReaderNode, binding: Binding, trust: Trust | None, seconds: float, *, given: bool
-    ) -> bytes | None:
+        self,
+        reader: ReaderNode,
+        binding: Binding,
+        trust: Trust | None,
+        seconds: float,
+        due: list[Held | None],
+        *,
+        given: bool,
+    ) -> Seen:
         keys, rows = binding.keys, None
         try:
             rows = reader.answer(keys, short=True)
             if rows is None:
-                return None
+                return Missing.HOLE
         except TooLong:
             pass
-        if trust is not None and trust.holds_back_together(reader, keys, seconds, given=given):
-            return None
+        if trust is not None and _holds_back(trust.of_several(reader, keys, seconds, given=given), None, due):
+            return Missing.HELD_BACK
         if rows is None:
-            self.large = LargeAnswer((), due=trust is not None and bool(trust.behind))
-            return None
+            return InSteps(due=bool(due))
         for key, _ in keys:
             if (held := reader.entries.get(key)) is not None:
                 held.visited = True
         return reader.encoders[self._format](rows)
 
     def _looked_at(
-        self, reader: ReaderNode, key: Key, params: Params, trust: Trust | None, seconds: float, *, given: bool
-    ) -> bytes | None:
+        self,
+        reader: ReaderNode,
+        key: Key,
+        params: Params,
+        trust: Trust | None,
+        seconds: float,
+        due: list[Held | None],
+        *,
+        given: bool,
+    ) -> Seen:
         # Another reader's fills may have left all that this key needs.
         held = reader.entries.get(key) or self._host.hold(reader, key, params)
-        if held is None or (trust is not None and trust.holds_back(held, seconds, given=given)):
-            return None  # it is a hole, or compared first
-        body = None
-        large = reader.is_large(held, self._format)
-        if not large:
+        if held is None:
+            return Missing.HOLE
+        if trust is not None and _holds_back(trust.of_held(held, seconds, given=given), held, due):
+            return Missing.HELD_BACK
+        if not reader.is_large(held, self._format):
             try:
                 body = reader.body(held, params, self._format)
             except TooLong:  # it was short before
                 reader.long.add(key)
-                large = True
-        if large:  # it is derived in steps (`Misses._derive_large`)
-            self.large = LargeAnswer([(key, params)], held, due=trust is not None and held in trust.behind)
-        if body is not None:
-            held.visited = True
-        return body
+            else:
+                if body is None:
+                    return Missing.HOLE
+                held.visited = True
+                return body
+        return InSteps([(key, params)], held, due=held in due)
 
-    def look_at(self, reader: ReaderNode, key: Key, params: Params) -> tuple[bytes | None, LargeAnswer | None]:
+    def of_key(self, reader: ReaderNode, key: Key, params: Params) -> Seen:
         """The answer of one key, stored now if it was not, or what has kept it from that. Requires: the cache is
         trusted."""
-        self.large = None
         try:
-            return self._looked_at(reader, key, params, None, 0.0, given=True), self.take_large()
+            return self._looked_at(reader, key, params, None, 0.0, [], given=True)
         finally:
             self._host.keep_limit()  # it may have been taken up
 
-    def take_large(self) -> LargeAnswer | None:
-        """What has kept the last read from being a hit, if that was to be derived in steps."""
-        large, self.large = self.large, None
-        return large
+
+def _holds_back(compared: Compared, held: Held | None, due: list[Held | None]) -> bool:
+    """Whether the answer is not to be given before it is compared; one that is compared behind is noted."""
+    if compared is Compared.BEHIND:
+        due.append(held)
+    return compared is Compared.FIRST

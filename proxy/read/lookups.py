@@ -66,12 +66,11 @@ def list_lookup(
     format_: int,
     keys_of: Callable[[Sequence[ParameterValue]], Sequence[Key] | None],
     join: Join,
-    is_long: Callable[[Sequence[bytes]], None],
 ) -> ListLookup:
     """As `lookup`, of several keys that are asked for together. What is done for each key is done by C, as far as that
     goes: the rows are taken from one dictionary, whose keys nobody else marks as visited. So that is done here, but
-    only while memory is short. `keys_of`: the distinct keys of a read; None where `hit` must look. `is_long` is told of
-    answers that are long to join."""
+    only while memory is short. `keys_of`: the distinct keys of a read; None where `OpenCache.look` must look. None,
+    too, where the rows are long to join."""
     generation, entry, row_of = cache.generation, reader.entries.get, reader.listed[format_].get
 
     def stored(given: Sequence[ParameterValue]) -> bytes | None:
@@ -80,7 +79,7 @@ def list_lookup(
             return None
         try:
             keys = keys_of(given)
-        except UpwellError:  # `hit` tells
+        except UpwellError:  # `look` tells
             return None
         if not keys or (hits >= cache.look_at and len(keys) <= MOST_KEYS):
             return None
@@ -96,7 +95,6 @@ def list_lookup(
         try:
             body = join(rows) if len(rows) > 1 else rows[0]
         except TooLong:
-            is_long(rows)
             return None
         cache.hits = hits + 1
         if hits >= cache.look_at:  # of so many keys that they do not go the long way

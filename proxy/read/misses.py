@@ -21,6 +21,7 @@ from dataflow.readers.reader import ReaderNode
 from gtid_tracker.gtid import GtidSet
 from proxy.auto.fill_budget import FILL_US
 from proxy.cache.key_binder import MOST_LISTED, TOO_MANY, Binding
+from proxy.cache.trust import Compared
 from proxy.loop.metered import Metered
 from proxy.loop.slices import Slices, encode_in_slices, run_in_slices
 from proxy.port.api import ANSWERED_BY_MYSQL, Answer, Demand, ParameterValue, Served
@@ -28,8 +29,8 @@ from proxy.port.faults import is_fault
 from proxy.port.reasons import NO_REASON, Reason, Why, of_error
 from proxy.pump.pump import NO_CONNECTION, NOT_COMPARED, SUSPECTED, Behind, PassThrough
 from proxy.read.freshness import CallDemand
-from proxy.read.held_answers import LargeAnswer
 from proxy.read.host import Host
+from proxy.read.look import Due, InSteps, Look, Missing
 from proxy.read.opened import Opened
 from sqltypes.errors import AnswerTooLarge, Overloaded, SourceDown, SourceError
 from sqltypes.expression import Key, Row
@@ -147,70 +148,69 @@ class Misses:
     ) -> Answer | Why:
         """With an answer that meets the demand. A hole is asked of MySQL at once: the upquery may have what the
         position lacks. What is held waits for the position."""
-        cache, opened = self._cache, self._opened
-        while (reader := opened.ready()) is not None:
+        opened = self._opened
+        while True:
             met = demand is None or demand.met()
-            if met and (hit := await self.hit_large(parameters)) is not None:
-                return hit
+            reader = opened.ready()
+            found: Answer | Look | Due
+            found = await self.look(parameters) if met or reader is None else opened.too_many(parameters)
+            if isinstance(found, Answer):
+                return found
             if opened.ready() is not reader:  # it has another plan by now
                 self.holes = {}
                 continue
-            if why := self._too_many(parameters):
-                return why
+            if isinstance(found, Why) and found:
+                if found is TOO_MANY:  # the keys of one long list are filled behind it
+                    self._host.want(self._cache, parameters)
+                return found
+            assert reader is not None
             binding = opened.bind(parameters)
             ahead = self.answer_ahead(reader, binding, demand)
             if ahead is not None:
                 return self._told_ahead(binding, *ahead)
-            if met or opened.held_body(reader, binding, given=False) is None:
+            if not met:
+                found = opened.only_look(reader, binding)
+            if not isinstance(found, bytes | Due):
                 if not wait and demand is not None and await self._host.pump.would_wait(reader, binding.keys):
                     return NO_CONNECTION
                 with suppress(Behind):
-                    return await self._miss(reader, binding, parameters, text, demand)
+                    return await self._miss(reader, binding, parameters, text, demand, hole=found is Missing.HOLE)
             if demand is not None and not await demand.reached():
                 demand.refuse()
                 return Reason.LATE.why(f"{demand.shortage()} (too_stale)")
-        closed = self._host.closed
-        return Reason.LATE.why(closed) if closed else cache.not_ready
 
-    def _too_many(self, parameters: Sequence[ParameterValue]) -> Why:
-        """Why the read is MySQL's, "" if it is not. The keys of one long list are filled behind it."""
-        why = self._opened.too_many(parameters)
-        if why is TOO_MANY:
-            self._host.want(self._cache, parameters)
-        return why
-
-    async def hit_large(self, parameters: Sequence[ParameterValue]) -> Answer | None:
-        """As `hit`; large answers that are not stored are derived first, each in several steps of the loop."""
+    async def look(self, parameters: Sequence[ParameterValue]) -> Answer | Missing | Why:
+        """As `OpenCache.look`; answers that are long to derive or to join are so in several steps of the loop."""
         due = False
         cache, opened = self._cache, self._opened
         tries, left = 0, MOST_LISTED
         while tries < MOST_LARGE:
             tries += 1
-            opened.held.large = None
-            body = opened.hit(parameters)
-            if body is not None:
+            found = opened.look(parameters)
+            if isinstance(found, bytes):
                 cache.recount(None)  # whoever gives it counts it
                 if due and opened.reader is not None and cache.trust is not None:
-                    opened.compare_behind(opened.reader, opened.bind(parameters), parameters, body)
-                return Answer(Served.HIT, cache.columns, body, self._host.position(), cache.name)
-            large = opened.held.take_large()
-            if large is None:
-                return None
-            if not large.keys:
-                answer = await self._made_together(parameters, large)
-                if answer is not None or self.holes:
+                    opened.compare_behind(opened.reader, opened.bind(parameters), parameters, found)
+                return Answer(Served.HIT, cache.columns, found, self._host.position(), cache.name)
+            if not isinstance(found, InSteps):
+                return found
+            if not found.keys:
+                answer = await self._made_together(parameters, found)
+                if answer is not None:
                     return answer
-            elif large.held is not None:
-                due = due or large.due
-                if not await self._derive_due(large.held, large.keys[0][1], large.due):
-                    return None
+                if self.holes:
+                    return Missing.HOLE
+            elif found.held is not None:
+                due = due or found.due
+                if not await self._derive_due(found.held, found.keys[0][1], found.due):
+                    return Missing.HOLE
             else:
-                if len(large.keys) < left:
-                    tries, left = 0, len(large.keys)  # some more are stored
+                if len(found.keys) < left:
+                    tries, left = 0, len(found.keys)  # some more are stored
                 else:
                     tries += MOST_LARGE // 4  # they change all the time, or are too much for the memory
-                await self._derive_listed(large.keys)
-        return None
+                await self._derive_listed(found.keys)
+        return Missing.HELD_BACK  # it changes all the time
 
     async def _derive_listed(self, keys: Sequence[tuple[Key, Params]]) -> None:
         """Stores the answers of these keys, as far as they are held. What may be due for it is compared by the read
@@ -223,16 +223,15 @@ class Misses:
             if self._cache.trust is not None or opened.ready() is not reader:
                 return
             assert reader is not None
-            body, large = opened.held.look_at(reader, key, params)
-            if large is not None and large.held is not None:
-                assert large.held.key == key
-                if not await self._derive_large(large.held, params):
+            found = opened.held.of_key(reader, key, params)
+            if isinstance(found, InSteps) and found.held is not None:
+                if not await self._derive_large(found.held, params):
                     return
-            elif body is None:
+            elif not isinstance(found, bytes):
                 return
             await slices.turn()
 
-    async def _made_together(self, parameters: Sequence[ParameterValue], large: LargeAnswer) -> Answer | None:
+    async def _made_together(self, parameters: Sequence[ParameterValue], large: InSteps) -> Answer | None:
         """A large answer that is not stored by key, or is joined, at the position that it is begun at; None where a
         change comes meanwhile, or a part of it is a hole."""
         cache, opened = self._cache, self._opened
@@ -256,11 +255,8 @@ class Misses:
             for key, _ in binding.keys:
                 if (held := reader.entries.get(key)) is not None:
                     held.visited = True
-            if large.due and cache.trust is not None:
-                if reader.memory.sequence == sequence:
-                    opened.compare_behind(reader, binding, parameters, body)
-                else:
-                    cache.trust.look_again()
+            if large.due and cache.trust is not None and reader.memory.sequence == sequence:
+                opened.compare_behind(reader, binding, parameters, body)
         return Answer(Served.HIT, columns, body, position, cache.name)
 
     async def _derive_together(self, reader: ReaderNode, binding: Binding) -> bytes | None:
@@ -357,8 +353,12 @@ class Misses:
         binding: Binding,
         parameters: Sequence[ParameterValue],
         text: str,
-        demand: CallDemand | None = None,
+        demand: CallDemand | None,
+        *,
+        hole: bool,
     ) -> Answer:
+        """By an upquery. What may be held (`hole` False) is compared first, where the cache is new. Raises
+        PassThrough."""
         cache = self._cache
         check = None
         if reader.program.levels:
@@ -368,7 +368,7 @@ class Misses:
         if cache.trust is not None:
             if cache.trust.suspicions:
                 raise PassThrough(SUSPECTED)
-            compared = await self._compared_if_held(reader, binding, parameters, text, demand)
+            compared = None if hole else await self._compared_if_held(reader, binding, parameters, text, demand)
             if compared is not None:
                 self._log(binding, HIT, 0)
                 return compared
@@ -391,7 +391,7 @@ class Misses:
         cache.time_miss(took, checked=check is not None)
         self._host.times[Served.MISS.value].note(took / 1e9)
         self._log(binding, MISS, started)
-        if compare or (ready.settled and cache.trust is not None and cache.trust.holds_back_derived(0.0)):
+        if compare or (ready.settled and cache.trust is not None and cache.trust.of_derived() is Compared.FIRST):
             return replace(await self._compared_once_filled(reader, binding, parameters, text), served=Served.MISS)
         horizon = str(ready.horizon) if ready.horizon is not None else ""
         columns, encode = cache.columns, reader.encoders[self._format]  # together: MySQL may tell others meanwhile

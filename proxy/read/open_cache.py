@@ -21,10 +21,11 @@ from proxy.cache.named_cache import NamedCache
 from proxy.checking.given_hit import GivenHit
 from proxy.port.api import ANSWERED_BY_MYSQL, Answer, CacheInfo, Demand, ListLookup, Lookup, ParameterValue, Served
 from proxy.port.faults import guarded
-from proxy.port.reasons import NO_REASON, Why
+from proxy.port.reasons import NO_REASON, Reason, Why
 from proxy.pump.pump import CATCHING_UP
 from proxy.read.held_answers import HeldAnswers
 from proxy.read.host import Host
+from proxy.read.look import Due, InSteps, Look, Missing, Seen, body_of, let_go
 from proxy.read.lookups import gap, list_lookup, lookup, nothing_listed, nothing_stored
 from proxy.read.misses import Misses
 from proxy.read.told_hits import ToldHits
@@ -225,9 +226,7 @@ class OpenCache:
             self.stored = lookup(self._host, cache, self.reader, self._format)
             keys_of = self._binder.quick_keys
             if keys_of is not None and self._joins and not limited:
-                self.stored_list = list_lookup(
-                    self._host, cache, self.reader, self._format, keys_of, self.held.join, self.held.note_long
-                )
+                self.stored_list = list_lookup(self._host, cache, self.reader, self._format, keys_of, self.held.join)
 
     def ready(self) -> ReaderNode | None:
         """The reader to ask; None while there is none. Raises UnknownCache, SourceDown."""
@@ -241,15 +240,22 @@ class OpenCache:
 
     def hit(self, parameters: Sequence[ParameterValue]) -> bytes | None:
         """The encoded rows if all keys are held and current, else None."""
+        found = self.look(parameters)
+        return found if isinstance(found, bytes) else None
+
+    def look(self, parameters: Sequence[ParameterValue]) -> Look:
+        """What the read finds. Raises UnknownCache, SourceDown, BadParameters, and what is computed from the rows may
+        raise."""
         reader = self.ready()
         if reader is None:
-            return None
+            closed = self._host.closed
+            return Reason.LATE.why(closed) if closed else self._cache.not_ready
         if self._plain_int and len(parameters) == 1 and not self._single:
             value = parameters[0]
             if value.__class__ is int:
                 held = reader.entries.get(value)
                 if held is None and value not in reader.held_levels[0]:
-                    return None  # the root's key is the same integer: nothing could be derived
+                    return Missing.HOLE  # the root's key is the same integer: nothing could be derived
                 bodies = held.bodies if held is not None else None
                 if held is not None and bodies is not None and self._cache.hits < self._cache.look_at:
                     try:
@@ -261,11 +267,10 @@ class OpenCache:
                         self._cache.hits += 1
                         return body
         elif self._lists:
-            self.held.large = None
             body = self.stored_list(parameters)
-            if body is not None or self.held.large is not None:
+            if body is not None:
                 return body
-        return self._hit_slow(parameters, reader)
+        return self._look_further(parameters, reader)
 
     def fault(self, error: Exception, *given: object) -> Fault:
         """What `guarded` does with a fault: the key, if it can be told, is dropped."""
@@ -277,18 +282,27 @@ class OpenCache:
                         reader.drop(held)
         return self._host.faults.note("cache", cache.name, error, query=cache.sql, parameters=repr(given)[:500])
 
-    def _hit_long(self, reader: ReaderNode, parameters: Sequence[ParameterValue]) -> bytes | None:
-        """A list of very many whole numbers, of whose answers some are to be derived or encoded first."""
-        values = parameters[0]
+    def _look_long(self, reader: ReaderNode, parameters: Sequence[ParameterValue], why: Why) -> Look:
+        """Of a list of more keys than are looked at one by one. Very many whole numbers are a hit if only some of their
+        answers are to be derived or encoded first; else the read is passed for `why`."""
+        values, binder = parameters[0], self._binder
         if self.stored_list is nothing_listed or not isinstance(values, tuple) or len(values) > MOST_LISTED:
-            return None
-        if self._binder is None or not self._binder.are_keys(values):
-            return None
+            return why
+        if binder is None or binder.quick_keys is None or not binder.are_keys(values):
+            return why
         entry, format_ = reader.entries.get, self._format
         pending = tuple(value for value in values if (held := entry(value)) is None or held.body(format_) is None)
-        if not pending or not self.held.are_stored(reader, self._binder.bind((pending[:MOST_KEYS],))):
-            return None
-        return self.stored_list(parameters) if len(pending) <= MOST_KEYS else None
+        if pending:
+            found = self.held.are_stored(reader, binder.bind((pending[:MOST_KEYS],)))
+            if isinstance(found, InSteps):
+                return found
+            if not isinstance(found, bytes) or len(pending) > MOST_KEYS:
+                return why
+        if (body := self.stored_list(parameters)) is not None:
+            return body
+        parts = [held.body(format_) for key in binder.quick_keys(parameters) or () if (held := entry(key)) is not None]
+        rows = [part for part in parts if part is not None]
+        return InSteps(parts=rows) if len(rows) == len(set(values)) else why
 
     def too_many(self, parameters: Sequence[ParameterValue]) -> Why:
         """Why there are more keys than can be looked at; "" if there are not."""
@@ -297,16 +311,17 @@ class OpenCache:
     def peek(self, parameters: Sequence[ParameterValue]) -> bytes | None:
         """As `hit`, without being one."""
         try:
-            return self._peeked(parameters)
+            return body_of(self._peeked(parameters))
         except UpwellError:
             return None
 
     @guarded
-    def _peeked(self, parameters: Sequence[ParameterValue], *, given: bool = False) -> bytes | None:
+    def _peeked(self, parameters: Sequence[ParameterValue], *, given: bool = False) -> Seen:
+        """What is held. `given`: as `HeldAnswers.look` has it."""
         reader = self.ready()
         if reader is None or self.too_many(parameters):
-            return None
-        return self.held_body(reader, self.bind_held(reader, parameters), given=given)
+            return Missing.HOLE
+        return self.held.look(reader, self.bind_held(reader, parameters), given=given)
 
     def proved(self, parameters: Sequence[ParameterValue]) -> bool:
         """Is the answer held, and nothing of it to be compared before it is given?"""
@@ -319,10 +334,10 @@ class OpenCache:
 
     @guarded
     def peek_since(self, parameters: Sequence[ParameterValue], sequence: int) -> bytes | None:
-        body = None
+        found: Seen = Missing.HOLE
         with suppress(UpwellError):
-            body = self._peeked(parameters, given=True)
-        reader, trust = self.reader, self._cache.trust
+            found = self._peeked(parameters, given=True)
+        reader, body = self.reader, body_of(found)
         if body is None or reader is None:
             return None
         binding = self.bind_held(reader, parameters)
@@ -332,10 +347,10 @@ class OpenCache:
             with suppress(TooLong):
                 since = reader.since(key, params) if reader.memory.derived <= until else None
             if since is None or since > sequence:
-                if trust is not None:
-                    trust.look_again()
+                if isinstance(found, Due):
+                    let_go(found.held)
                 return None
-        if trust is not None and trust.behind:
+        if isinstance(found, Due):
             self.compare_behind(reader, binding, parameters, body)
         return body
 
@@ -434,7 +449,8 @@ class OpenCache:
                 append(None)  # it is read by itself
                 continue
             try:
-                append(self._hit_slow(parameters, reader))
+                found = self._look_further(parameters, reader)
+                append(found if isinstance(found, bytes) else None)
             except ANSWERED_BY_MYSQL:  # before BadParameters: ComparedElsewhere is one of them
                 append(None)
             except BadParameters as error:
@@ -466,26 +482,28 @@ class OpenCache:
             self._offer(reader, self.bind(keys[-1]), keys[-1], body)
 
     @guarded
-    def _hit_slow(self, parameters: Sequence[ParameterValue], reader: ReaderNode) -> bytes | None:
-        """Any parameters; answers that must be derived or encoded first."""
+    def _look_further(self, parameters: Sequence[ParameterValue], reader: ReaderNode) -> Look:
+        """Of any parameters; answers that must be derived or encoded first."""
         cache = self._cache
-        if self.too_many(parameters):
-            return self._hit_long(reader, parameters)
+        if why := self.too_many(parameters):
+            return self._look_long(reader, parameters, why)
         started = perf_counter_ns() if cache.hits >= cache.look_at else 0
         binding = self.bind_held(reader, parameters)
-        body = self.held_body(reader, binding)
-        if body is not None:
-            cache.hits += 1
-            if started:
-                took = perf_counter_ns() - started
-                cache.look_at = cache.hits - 1 + gap(self._host.access_log)
-                cache.hit_ns.append(took)
-                self._host.times[Served.HIT.value].note(took / 1e9)
-                self._offer(reader, binding, parameters, body)
-                if (log := self._host.access_log) is not None and log.takes_hit():
-                    log.taken(cache, binding, HIT, took / 1000)
-            if cache.trust is not None and cache.trust.behind:
-                self.compare_behind(reader, binding, parameters, body)
+        found = self.held.look(reader, binding, given=True)
+        if isinstance(found, InSteps | Missing):
+            return found
+        body = found.body if isinstance(found, Due) else found
+        cache.hits += 1
+        if started:
+            took = perf_counter_ns() - started
+            cache.look_at = cache.hits - 1 + gap(self._host.access_log)
+            cache.hit_ns.append(took)
+            self._host.times[Served.HIT.value].note(took / 1e9)
+            self._offer(reader, binding, parameters, body)
+            if (log := self._host.access_log) is not None and log.takes_hit():
+                log.taken(cache, binding, HIT, took / 1000)
+        if isinstance(found, Due):
+            self.compare_behind(reader, binding, parameters, body)
         return body
 
     def compare_behind(
@@ -524,9 +542,9 @@ class OpenCache:
         standing = reader.standing(binding.keys[0][1]) if len(binding.keys) == 1 else None
         return binding if standing is None else Binding([(reader.key_of(standing), standing)], standing)
 
-    def held_body(self, reader: ReaderNode, binding: Binding, *, given: bool = True) -> bytes | None:
-        """The stored answer, which is about to be given, or is only looked at."""
-        return self.held.body(reader, binding, given=given)
+    def only_look(self, reader: ReaderNode, binding: Binding) -> Seen:
+        """What is held for these keys; nobody is given it."""
+        return self.held.look(reader, binding, given=False)
 
     # -- other reads -------------------------------------------------------------------------------------------------
 

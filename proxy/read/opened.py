@@ -12,6 +12,7 @@ from proxy.checking.given_hit import GivenHit
 from proxy.port.api import ParameterValue
 from proxy.port.reasons import Why
 from proxy.read.held_answers import HeldAnswers
+from proxy.read.look import Look, Seen
 from sqltypes.errors import Fault
 
 
@@ -38,11 +39,11 @@ class Opened(Protocol):
     def bind_held(self, reader: ReaderNode, parameters: Sequence[ParameterValue]) -> Binding:
         """As `bind`, for a hit: of another key where the answer held for that is this key's, too."""
 
-    def hit(self, parameters: Sequence[ParameterValue]) -> bytes | None:
-        """The encoded rows if all keys are held and current."""
+    def look(self, parameters: Sequence[ParameterValue]) -> Look:
+        """What the read finds. Raises UnknownCache, SourceDown, BadParameters."""
 
-    def held_body(self, reader: ReaderNode, binding: Binding, *, given: bool = True) -> bytes | None:
-        """The stored answer, which is about to be given, or is only looked at."""
+    def only_look(self, reader: ReaderNode, binding: Binding) -> Seen:
+        """What is held for these keys; nobody is given it."""
 
     def is_whole(self, binding: Binding) -> bool:
         """Is the answer derived from all keys together, and not stored?"""

@@ -19,6 +19,7 @@ from proxy.cache.trust import SLOW_SECONDS, Trust
 from proxy.checking.given_hit import GivenHit
 from proxy.port.api import Answer, Served
 from proxy.read.freshness import Freshener
+from proxy.read.look import Missing
 from proxy.read.misses import Misses
 from proxy.read.open_cache import OpenCache
 from sqltypes.errors import UnknownCache
@@ -68,7 +69,7 @@ def test_what_is_no_snapshot_s_answer_and_cannot_be_compared_is_mysql_s_to_answe
 
 def test_a_slow_answer_that_is_due_stays_due_until_it_is_given(monkeypatch: pytest.MonkeyPatch) -> None:
     """It is large, derived in steps; another is given meanwhile."""
-    cache, trust = opened("union", False, None)
+    cache, _ = opened("union", False, None)
     reader = cache.named.reader
     assert reader is not None
     compared: list[Any] = []
@@ -76,7 +77,6 @@ def test_a_slow_answer_that_is_due_stays_due_until_it_is_given(monkeypatch: pyte
     router.seconds = lambda reader: 2 * SLOW_SECONDS
 
     def behind(hit: GivenHit) -> None:
-        trust.behind.clear()
         compared.append(hit.binding.params)
 
     router.auditor.behind = behind
@@ -145,15 +145,15 @@ def test_what_was_missing_below_an_old_plan_is_not_asked_for_by_a_new_one(monkey
     another, _ = planned("rows")
     looked: list[object] = []
 
-    async def hit_large(misses: Misses, parameters: object) -> Answer | None:
+    async def look(misses: Misses, parameters: object) -> Answer | Missing:
         looked.append(dict(misses.holes))
         if len(looked) > 1:
             return Answer(Served.HIT, (), b"")
         misses.holes = {1: []}
         cache.named.reader, cache.named.binder = another.named.reader, another.named.binder
         cache.named.generation += 1
-        return None
+        return Missing.HOLE
 
-    monkeypatch.setattr(Misses, "hit_large", hit_large)
+    monkeypatch.setattr(Misses, "look", look)
     assert isinstance(asyncio.run(cache.fill((1,))), Answer)
     assert looked == [{}, {}]

@@ -1,4 +1,4 @@
-"""Reads of held answers as the proxy makes them (`Misses.hit_large`): what is long to derive or to join is so in steps,
+"""Reads of held answers as the proxy makes them (`Misses.look`): what is long to derive or to join is so in steps,
 between which others have their turn."""
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class LargeRead:
 
     name: str
     parameters: Parameters
-    steps: Coroutine[None, None, Answer | None]
+    steps: Coroutine[None, None, object]
     answer: Answer | None = None
 
     def go_on(self, steps: int) -> bool:
@@ -48,7 +48,7 @@ class LargeRead:
                 for _ in range(steps):
                     self.steps.send(None)
             except StopIteration as ended:
-                self.answer = ended.value
+                self.answer = ended.value if isinstance(ended.value, Answer) else None
                 return True
             except EvaluationError:
                 return True
@@ -76,7 +76,7 @@ class LargeReads:
         """Makes the first step, as it is made where the read comes. Returns it if that was all."""
         if not self.under_way:
             self._tables_at.clear()
-        steps = Misses(self._desk.caches[name], cast(Router, self._desk), 0).hit_large(parameters)
+        steps = Misses(self._desk.caches[name], cast(Router, self._desk), 0).look(parameters)
         self.under_way.append(LargeRead(name, parameters, steps))
         return self.go_on(-1, 1)
 
@@ -102,14 +102,14 @@ def hit_large(desk: Desk, opened: OpenCache, parameters: Parameters) -> tuple[li
     if standing is not None and (stored := opened.stored(standing)) is not None:
         return unpacked(stored), {}
     misses = Misses(opened, cast(Router, desk), 0)
-    steps = misses.hit_large(parameters)
+    steps = misses.look(parameters)
     with each_slice_is_short():
         while True:
             try:
                 steps.send(None)
             except StopIteration as ended:
-                answer: Answer | None = ended.value
-                return (None if answer is None else unpacked(answer.body)), misses.holes
+                answer = ended.value
+                return (unpacked(answer.body) if isinstance(answer, Answer) else None), misses.holes
 
 
 async def _turn(slices: Slices) -> None:

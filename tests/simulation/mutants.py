@@ -297,7 +297,7 @@ MUTANTS = (
         edit(
             HeldAnswers,
             "_looked",
-            ("return None\n            parts.append", "continue\n            parts.append"),
+            ("return found\n            parts.append", "continue\n            parts.append"),
         ),
     ),
     Mutant(

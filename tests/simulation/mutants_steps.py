@@ -12,7 +12,6 @@ from dataflow.fills.waiting_reads import Reads
 from dataflow.held.bag import Bag
 from dataflow.readers.in_steps import RowsAt
 from dataflow.readers.ranges import Range
-from proxy.read.held_answers import HeldAnswers
 from proxy.read.misses import Misses
 from tests.simulation.mutant import Mutant, edit
 
@@ -71,12 +70,6 @@ STEPS = (
         "steps",
         "what is made of several keys is told with the position that it was begun at",
         edit(Misses, "_made_together", ("body, position, cache.name", "body, self._host.position(), cache.name")),
-    ),
-    Mutant(
-        "steps",
-        "what kept another read from being a hit is not taken for a key's of the list",
-        edit(HeldAnswers, "look_at", ("self.large = None", "pass")),
-        script="another_looks_between_the_keys_of_a_list",
     ),
     Mutant(
         "steps",

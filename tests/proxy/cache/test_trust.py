@@ -10,7 +10,7 @@ from dataflow.entries import Held
 from planner.tree.plan import Mode
 from proxy.cache.key_binder import Bound
 from proxy.cache.ledger import TIRED
-from proxy.cache.trust import IN_VAIN, SLOW_SECONDS, Trust, unproved
+from proxy.cache.trust import IN_VAIN, SLOW_SECONDS, Compared, Trust, unproved
 from tests.support.engine_rig import ROWS, Rig
 
 
@@ -43,7 +43,9 @@ def test_what_was_filled_without_its_check_is_held_back_though_changes_are_not_d
     trust = Trust(2, Mode.MAINTAIN, Counter())
     earn(trust, "changes")
     held(rig).stale()
-    assert held(rig).unseen and trust.holds_back(held(rig), 0.0), "in the place of its fill, which is due"
+    assert held(rig).unseen and trust.of_held(held(rig), 0.0) is Compared.FIRST, (
+        "in the place of its fill, which is due"
+    )
     assert trust.ledger(unseen=True) is trust.fills and trust.ledger(unseen=False) is trust.changes
 
 
@@ -52,7 +54,7 @@ def test_what_was_given_before_is_held_back_by_what_changes_have_earned(rig: Rig
     earn(trust, "changes")
     assert rig.hit(7) is not None
     held(rig).stale()
-    assert not held(rig).unseen and not trust.holds_back(held(rig), 0.0)
+    assert not held(rig).unseen and trust.of_held(held(rig), 0.0) is Compared.NOT
 
 
 def test_several_keys_together_are_held_back_if_one_was_filled_without_its_check(rig: Rig) -> None:
@@ -60,9 +62,9 @@ def test_several_keys_together_are_held_back_if_one_was_filled_without_its_check
     earn(trust, "changes")
     reader, keys = rig.readers[0], held_keys(7)
     held(rig).bodies = [None]
-    assert not trust.holds_back_together(reader, keys, 0.0, given=False)
+    assert trust.of_several(reader, keys, 0.0, given=False) is Compared.NOT
     held(rig).stale()
-    assert trust.holds_back_together(reader, keys, 0.0, given=False)
+    assert trust.of_several(reader, keys, 0.0, given=False) is Compared.FIRST
 
 
 def test_checks_that_cannot_be_made_end_in_answers_that_are_counted_and_told_of(rig: Rig) -> None:
@@ -70,7 +72,7 @@ def test_checks_that_cannot_be_made_end_in_answers_that_are_counted_and_told_of(
     trust = Trust(2, Mode.MAINTAIN, counters)
     held(rig).stale()
     checks = 0
-    while trust.holds_back(held(rig), 0.0):
+    while trust.of_held(held(rig), 0.0) is Compared.FIRST:
         ledger = trust.ledger(held(rig).unseen)
         assert counters["trust_given_unchecked"] == 0
         ledger.in_vain(ledger.ended)
@@ -86,8 +88,8 @@ def test_a_look_at_a_slow_answer_of_evict_mode_that_is_due_does_not_store_it(rig
     trust = Trust(2, Mode.EVICT, Counter())
     held(rig).stale()
     slow = 2 * SLOW_SECONDS
-    assert trust.holds_back(held(rig), slow, given=False) and not trust.behind
-    assert not trust.holds_back(held(rig), slow) and trust.behind, "it is given, and compared behind"
+    assert trust.of_held(held(rig), slow, given=False) is Compared.FIRST
+    assert trust.of_held(held(rig), slow) is Compared.BEHIND, "it is given, and compared behind"
 
 
 def test_what_somebody_has_linked_to_compare_it_is_let_go_by_nobody_else(rig: Rig) -> None:
@@ -100,7 +102,7 @@ def test_what_somebody_has_linked_to_compare_it_is_let_go_by_nobody_else(rig: Ri
     assert item in first and not second
     rig.hit(7)
     trust.leave(second)
-    assert item in trust.unproved and trust.holds_back(item, 0.0), "it is still the first one's"
+    assert item in trust.unproved and trust.of_held(item, 0.0) is Compared.FIRST, "it is still the first one's"
     trust.leave(first)
     assert item not in trust.unproved and item.bodies is None
 

@@ -27,6 +27,7 @@ from gtid_tracker.gtid import Gtid, GtidSet
 from proxy.cache.answer_columns import Encoding
 from proxy.cache.key_binder import Binding
 from proxy.cache.named_cache import NamedCache
+from proxy.cache.trust import Compared
 from proxy.checking.auditor import Auditor
 from proxy.checking.comparison import Comparer
 from proxy.checking.ddl_excuses import AGAIN, PATIENCE
@@ -241,8 +242,8 @@ def test_until_it_is_explained_nothing_is_given_that_is_not_stored(filled: Fille
     while trust.ledger(unseen=True).due:
         ledger = trust.ledger(unseen=True)
         ledger.in_vain(ledger.ended)
-    assert trust.holds_back(held, 0.0) and trust.holds_back_derived(0.0), "though the ledgers are tired"
+    assert {trust.of_held(held, 0.0), trust.of_derived()} == {Compared.FIRST}, "though the ledgers are tired"
     filled.bring(VIEW)
     assert not filled.suspected
     filled.explain(gtids(1, 2))
-    assert not trust.holds_back(held, 0.0)
+    assert trust.of_held(held, 0.0) is Compared.NOT
