@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-import proxy.read.open_cache
+import proxy.read.batches
 from integration.servers.mysql_server import Server
 from integration.support.grpc_app import Proxy, proxy_beside
 from proxy.grpc.rows import FORMAT
@@ -56,8 +56,8 @@ class Between:
 def between(monkeypatch: pytest.MonkeyPatch) -> Between:
     """Of slices of two keys."""
     made = Between()
-    monkeypatch.setattr(proxy.read.open_cache, "KEYS_AT_ONCE", 2)
-    monkeypatch.setattr(proxy.read.open_cache, "sleep", made.sleep)
+    monkeypatch.setattr(proxy.read.batches, "KEYS_AT_ONCE", 2)
+    monkeypatch.setattr(proxy.read.batches, "sleep", made.sleep)
     return made
 
 

@@ -44,6 +44,7 @@ import proxy.port.faults
 import proxy.read.held_answers
 import proxy.read.misses
 import proxy.read.open_cache
+import proxy.read.planned
 from dataflow.changes.large_change import Sizes
 from integration.protocol.test_hits_same_bytes import comparable
 from integration.servers.mysql_server import Server
@@ -89,9 +90,9 @@ READS: tuple[tuple[Any, str], ...] = (
     (proxy.mysql.session.cached_reads.CachedReads, "_ask_rights"),
     (proxy.mysql.session.cached_reads.CachedReads, "_fill_beside"),
     (planner.matcher.QueryMatcher, "match"),
-    (proxy.read.open_cache.OpenCache, "bind"),
+    (proxy.read.planned.Planned, "bind"),
     (proxy.read.held_answers.HeldAnswers, "look"),
-    (proxy.read.open_cache.OpenCache, "_renew"),
+    (proxy.read.open_cache.OpenCache, "_planned"),
     (proxy.read.misses.Misses, "_miss"),
     (proxy.read.open_cache.OpenCache, "encode_as"),
     (proxy.cache.answer_columns.Encoding, "learn"),
@@ -255,6 +256,8 @@ def last_hit(beside: Beside, client: RawClient) -> bool:
 
 RELAYS = {
     "OpenCache.fault",
+    "Moments.fault",
+    "Batches.fault",
     "guarded.<locals>.called",
     "Pump._on_fault",
     "Shared.note_fault",
@@ -277,11 +280,11 @@ Engine = dataflow.engine.Engine
 OpenCache = proxy.read.open_cache.OpenCache
 EDGES = (
     Edge("OpenCache.encode_as", ((proxy.cache.answer_columns.Encoding, "learn"),)),
-    Edge("OpenCache._peeked", ((OpenCache, "bind"),)),
+    Edge("OpenCache._peeked", ((proxy.read.planned.Planned, "bind"),)),
     Edge("OpenCache.peek_since", ((dataflow.readers.reader.ReaderNode, "since"),)),
-    Edge("OpenCache.bound", ((OpenCache, "bind"),)),
-    Edge("OpenCache._hit_many", ((OpenCache, "ready"),)),
-    Edge("OpenCache._look_further", ((proxy.read.held_answers.HeldAnswers, "look"),)),
+    Edge("OpenCache.bound", ((proxy.read.planned.Planned, "bind"),)),
+    Edge("Batches._hit_many", ((OpenCache, "ready"),)),
+    Edge("OpenCache.look_further", ((proxy.read.held_answers.HeldAnswers, "look"),)),
     Edge("Misses._filled", ((proxy.read.misses.Misses, "_miss"),)),
     Edge("CachedReads._attempt", ((proxy.mysql.session.cached_reads.CachedReads, "_filling"),)),
     Edge("watching.<locals>.ended", ((proxy.mysql.reads.announced.Announced, "learn"),)),
@@ -305,7 +308,7 @@ OF_FILLS_THAT_END = {"Guard.on_failed", "Guard._broken", "Guard.go_on"}
 # Of a transaction of thousands of rows: tests/dataflow/changes/test_large_change.py breaks it.
 OF_LARGE_CHANGES = {"Guard.prepare"}
 # Of moments: integration/clock/test_clock_fractions.py and integration/clock/test_growing_moments.py break them.
-OF_MOMENTS = {"OpenCache._between", "OpenCache._standing"}
+OF_MOMENTS = {"Moments._between", "Moments._standing"}
 OF_QUESTIONS = (
     Edge("OpenCache._found", ((dataflow.readers.reader.ReaderNode, "found"),)),
     Edge(

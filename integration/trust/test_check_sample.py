@@ -34,7 +34,7 @@ async def read(rng: random.Random, proxy: Proxy, opened: dict[str, OpenCache], w
         return
     keys = [(rng.choice(writer.keys),) * CACHES[name].count("?") for _ in range(8)]
     if rng.random() < 0.5:
-        cache.hit_many(keys)
+        await cache.hit_batch(keys)
     for key in keys:
         await cache.read(key)
     if rng.random() < 0.01:

@@ -183,16 +183,13 @@ class Cache(Protocol):
         """
         ...
 
-    def hit_many(self, keys: Sequence[Sequence[ParameterValue]]) -> list[bytes | None]:
-        """`hit` for each key, in order, at one position; None also where MySQL must compare the parameters itself.
+    async def hit_batch(self, keys: Sequence[Sequence[ParameterValue]]) -> list[bytes | None]:
+        """`hit` for each key, in slices: all answers are of the position at its end, and nothing else runs between that
+        and what follows. None also where MySQL must compare the parameters itself, and for a key that was changed or
+        evicted meanwhile.
 
         Raises BadParameters, naming the key by its number.
         """
-        ...
-
-    async def hit_batch(self, keys: Sequence[Sequence[ParameterValue]]) -> list[bytes | None]:
-        """`hit_many` of any number of keys, in slices: all answers are of the position at its end, and nothing else
-        runs between that and what follows. A key that was changed or evicted meanwhile is None."""
         ...
 
     async def read(self, parameters: Sequence[ParameterValue], demand: Demand | None = None) -> Answer:

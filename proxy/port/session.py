@@ -21,15 +21,14 @@ from proxy.port.api import (
     System,
 )
 from proxy.port.as_told import AsTold
-from proxy.port.between import Between
+from proxy.port.moments import Moments
 from proxy.port.reasons import Why
 from sqltypes.errors import Fault
 from sqltypes.expression import Key
 from sqltypes.schema import ResultColumn
-from sqltypes.zone import Zone
 
 
-class SessionCache(Cache, Between, Protocol):
+class SessionCache(Cache, Protocol):
     """What the listener for MySQL's protocol asks of a cache beyond the others."""
 
     @property
@@ -45,8 +44,9 @@ class SessionCache(Cache, Between, Protocol):
         """Another number after each change of the cache's plan."""
         ...
 
-    def note_by_clock(self) -> None:
-        """A text asks for it that says NOW() or the like: its keys are of moments."""
+    @property
+    def moments(self) -> Moments:
+        """What it tells of reads by a moment."""
         ...
 
     def encode_as(self, columns: tuple[ResultColumn, ...], forms: object) -> Why:
@@ -105,16 +105,6 @@ class SessionCache(Cache, Between, Protocol):
 
     def found(self, parameters: Sequence[ParameterValue]) -> int | None:
         """What FOUND_ROWS() is behind the answer that `hit` has now, of a query that counts; None: not known."""
-        ...
-
-    @property
-    def clocks(self) -> Zone | None:
-        """By which it shows instants; None: by those of UTC."""
-        ...
-
-    def in_utc(self, parameters: Sequence[ParameterValue]) -> Sequence[ParameterValue]:
-        """The parameters with what those clocks say turned into instants; the same object where none is one. Raises
-        ComparedElsewhere, BadParameters."""
         ...
 
     @property

@@ -153,7 +153,7 @@ class Misses:
             met = demand is None or demand.met()
             reader = opened.ready()
             found: Answer | Look | Due
-            found = await self.look(parameters) if met or reader is None else opened.too_many(parameters)
+            found = await self.look(parameters) if met or reader is None else opened.plan.too_many(parameters)
             if isinstance(found, Answer):
                 return found
             if opened.ready() is not reader:  # it has another plan by now
@@ -164,12 +164,12 @@ class Misses:
                     self._host.want(self._cache, parameters)
                 return found
             assert reader is not None
-            binding = opened.bind(parameters)
+            binding = opened.plan.bind(parameters)
             ahead = self.answer_ahead(reader, binding, demand)
             if ahead is not None:
                 return self._told_ahead(binding, *ahead)
             if not met:
-                found = opened.only_look(reader, binding)
+                found = opened.plan.held.look(reader, binding, given=False)
             if not isinstance(found, bytes | Due):
                 if not wait and demand is not None and await self._host.pump.would_wait(reader, binding.keys):
                     return NO_CONNECTION
@@ -189,8 +189,8 @@ class Misses:
             found = opened.look(parameters)
             if isinstance(found, bytes):
                 cache.recount(None)  # whoever gives it counts it
-                if due and opened.reader is not None and cache.trust is not None:
-                    opened.compare_behind(opened.reader, opened.bind(parameters), parameters, found)
+                if due and opened.plan.reader is not None and cache.trust is not None:
+                    opened.compare_behind(opened.plan.reader, opened.plan.bind(parameters), parameters, found)
                 return Answer(Served.HIT, cache.columns, found, self._host.position(), cache.name)
             if not isinstance(found, InSteps):
                 return found
@@ -223,7 +223,7 @@ class Misses:
             if self._cache.trust is not None or opened.ready() is not reader:
                 return
             assert reader is not None
-            found = opened.held.of_key(reader, key, params)
+            found = opened.plan.held.of_key(reader, key, params)
             if isinstance(found, InSteps) and found.held is not None:
                 if not await self._derive_large(found.held, params):
                     return
@@ -245,7 +245,7 @@ class Misses:
         if large.parts:
             body = await self._joined(large.parts)
         else:
-            binding = opened.bind(parameters)
+            binding = opened.plan.bind(parameters)
             body = await self._derive_together(reader, binding)
         if body is None or opened.generation != generation or reader.encoders[self._format] is not encode:
             return None  # what it would be told with is another's
@@ -339,12 +339,12 @@ class Misses:
 
     def _told_ahead(self, binding: Binding, rows: list[Row], lower: GtidSet) -> Answer:
         cache, host = self._cache, self._host
-        assert self._opened.reader is not None
+        assert self._opened.plan.reader is not None
         ((key, params),) = binding.keys
-        held = host.hold(self._opened.reader, key, params)
+        held = host.hold(self._opened.plan.reader, key, params)
         cut = held.deps[0].cut if held is not None else None
         horizon = host.position_with(lower.union(cut.doubt)) if cut is not None and cut.doubt else ""
-        body = self._opened.reader.encoders[self._format](rows)
+        body = self._opened.plan.reader.encoders[self._format](rows)
         return Answer(Served.HIT, cache.columns, body, host.position_with(lower), cache.name, horizon=horizon)
 
     async def _miss(
@@ -475,7 +475,14 @@ class Misses:
         cache = self._cache
         text = text or self._host.substituted(cache.text, parameters)
         comparison = await self._host.auditor.compared(
-            cache, reader, binding, parameters, text, self._format, together=self._opened.is_whole(binding), fresh=fresh
+            cache,
+            reader,
+            binding,
+            parameters,
+            text,
+            self._format,
+            together=self._opened.plan.is_whole(binding),
+            fresh=fresh,
         )
         if comparison is None or comparison.body is None:
             raise PassThrough(NOT_COMPARED)

@@ -10,17 +10,16 @@ from proxy.cache.key_binder import Binding
 from proxy.cache.named_cache import NamedCache
 from proxy.checking.given_hit import GivenHit
 from proxy.port.api import ParameterValue
-from proxy.port.reasons import Why
-from proxy.read.held_answers import HeldAnswers
-from proxy.read.look import Look, Seen
+from proxy.read.look import Look
+from proxy.read.planned import Planned
 from sqltypes.errors import Fault
+from sqltypes.expression import Key
 
 
 class Opened(Protocol):
-    """What `OpenCache` gives to a read's miss, and to the comparison of what was told."""
+    """What `OpenCache` gives to misses, batches, reads by moments, and to the comparison of what was told."""
 
-    held: HeldAnswers
-    reader: ReaderNode | None
+    plan: Planned
 
     @property
     def named(self) -> NamedCache: ...
@@ -28,25 +27,20 @@ class Opened(Protocol):
     @property
     def generation(self) -> int: ...
 
+    def renew(self) -> None:
+        """Takes up another plan, if there is one. Raises UnknownCache."""
+
     def ready(self) -> ReaderNode | None:
         """The reader to ask; None while there is none. Raises UnknownCache, SourceDown."""
-
-    def too_many(self, parameters: Sequence[ParameterValue]) -> Why:
-        """Why there are more keys than can be looked at; empty if there are not."""
-
-    def bind(self, parameters: Sequence[ParameterValue]) -> Binding: ...
-
-    def bind_held(self, reader: ReaderNode, parameters: Sequence[ParameterValue]) -> Binding:
-        """As `bind`, for a hit: of another key where the answer held for that is this key's, too."""
 
     def look(self, parameters: Sequence[ParameterValue]) -> Look:
         """What the read finds. Raises UnknownCache, SourceDown, BadParameters."""
 
-    def only_look(self, reader: ReaderNode, binding: Binding) -> Seen:
-        """What is held for these keys; nobody is given it."""
+    def look_further(self, parameters: Sequence[ParameterValue], reader: ReaderNode) -> Look:
+        """As `look`, where it is known that nothing is at hand."""
 
-    def is_whole(self, binding: Binding) -> bool:
-        """Is the answer derived from all keys together, and not stored?"""
+    def bound(self, parameters: Sequence[ParameterValue]) -> Key | None:
+        """The one key that the parameters give, if its answer is stored."""
 
     def given(
         self, reader: ReaderNode, binding: Binding, parameters: Sequence[ParameterValue], body: bytes

@@ -46,9 +46,9 @@ class ToldHits:
         tried[settings] = TRIES if told is None else tried.get(settings, 0) + 1
         try:
             reader = opened.ready()
-            if told is None or reader is None or opened.too_many(parameters):
+            if told is None or reader is None or opened.plan.too_many(parameters):
                 return
-            binding = opened.bind_held(reader, parameters)
+            binding = opened.plan.bind_held(reader, parameters)
         except UpwellError:  # the hit is answered
             return
 

@@ -21,7 +21,6 @@ from proxy.port.reasons import NO_REASON, Reason, Why
 from proxy.port.session import SessionSystem
 from sqltypes.errors import BadParameters, Overloaded, SourceDown, SourceError, UnknownCache
 from sqltypes.schema import BIGINT, ResultColumn, SqlType
-from sqltypes.zone import Zone
 from tests.fuzz.payloads import numbered
 from tests.support.mysql_packets import column, eof, ok
 from tests.support.query_texts import fake_plan
@@ -47,6 +46,15 @@ class NothingCompared:
         raise AssertionError("nobody asks")
 
 
+class NoMoments:
+    """In the place of `proxy/read/moments.py`: nothing is asked by the clock."""
+
+    clocks = None
+
+    def standing(self, parameters: Sequence[ParameterValue]) -> None:
+        return None
+
+
 @dataclass(eq=False)
 class BenchCache:
     """`plain_int`: as of a cache of one integer parameter."""
@@ -62,7 +70,7 @@ class BenchCache:
     relations: frozenset[tuple[str, str]] = frozenset({("d", "item")})
     counts: bool = False
     tells: tuple[int, ...] = ()
-    clocks: Zone | None = None
+    moments: NoMoments = field(default_factory=NoMoments)
 
     @property
     def info(self) -> CacheInfo:
@@ -84,9 +92,6 @@ class BenchCache:
         if isinstance(key, bytes):
             raise BadParameters("bytes: a number is accepted")
         return self.stored(key)
-
-    def in_utc(self, parameters: Sequence[ParameterValue]) -> Sequence[ParameterValue]:
-        raise AssertionError("nobody asks")
 
     async def read(self, parameters: Sequence[ParameterValue], demand: object = None) -> Answer:
         raise AssertionError("nobody asks")
@@ -116,9 +121,6 @@ class BenchCache:
     @property
     def generation(self) -> int:
         return 0
-
-    def standing(self, parameters: Sequence[ParameterValue]) -> None:
-        return None
 
     def bound(self, parameters: Sequence[ParameterValue]) -> Any:
         return parameters[0]

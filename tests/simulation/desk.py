@@ -68,7 +68,7 @@ class Desk:
         cache.names = frozenset(table.qualified.lower() for table in query.plan.tables) | {f"{DATABASE}.{VIEW}"}
         cache.binder = KeyBinder(query.plan, reader)
         self.caches[query.name] = OpenCache(cast(Router, self), cache, 0)
-        self.caches[query.name].note_by_clock()  # where answers reach, it is asked how far
+        self.caches[query.name].moments.note()  # where answers reach, it is asked how far
 
     def drop(self, name: str) -> list[Effect]:
         reader = self.caches.pop(name).named.reader

@@ -98,7 +98,7 @@ class LargeReads:
 
 def hit_large(desk: Desk, opened: OpenCache, parameters: Parameters) -> tuple[list[Row] | None, Holes]:
     """The rows of a read with nothing between its steps, or what is missing below its keys. Raises EvaluationError."""
-    standing = opened.standing(parameters)
+    standing = opened.moments.standing(parameters)
     if standing is not None and (stored := opened.stored(standing)) is not None:
         return unpacked(stored), {}
     misses = Misses(opened, cast(Router, desk), 0)

@@ -192,7 +192,7 @@ class Trials(Simulation):
             return
         self.comparer.start(
             AtOnce(
-                named, named.reader, binding, opened.is_whole(binding), 0, parameters,
+                named, named.reader, binding, opened.plan.is_whole(binding), 0, parameters,
                 self._text(name, named.sql, parameters), self.position, marks, self.clock, self._on_compared,
             )
         )  # fmt: skip

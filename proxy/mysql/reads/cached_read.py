@@ -84,8 +84,8 @@ class CachedRead:
     def to_utc(self) -> Why:
         """Turns what the clocks of the session say into instants. Why MySQL must answer, "" if it need not."""
         try:
-            values = self.cache.in_utc(self.values)
-            upto = None if self.upto is None else self.cache.in_utc(self.upto)
+            values = self.cache.moments.in_utc(self.values)
+            upto = None if self.upto is None else self.cache.moments.in_utc(self.upto)
         except UpwellError as error:
             return Reason.PARAMETERS.why(f"{error.reason}: {error.message}")
         self.converted = values is not self.values

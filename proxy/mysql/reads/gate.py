@@ -176,7 +176,7 @@ def gate(read: CachedRead, state: SessionState, shown: Shown, around: Around, *,
         refusal(state, cache.needs)
         or _hinted_otherwise(read, state)
         or (_misread(read, state) if state.marks or read.marks or state.narrow else NO_REASON)
-        or (OTHER_CLOCKS if LOCAL in cache.needs and cache.clocks is not state.clocks else NO_REASON)
+        or (OTHER_CLOCKS if LOCAL in cache.needs and cache.moments.clocks is not state.clocks else NO_REASON)
     )
     if reason:
         return Pass(reason)

@@ -90,7 +90,7 @@ class CachedReads:
     def look(self, read: CachedRead) -> None:
         """Answers, at once where nothing must be asked or waited for."""
         if read.is_of_now:
-            read.cache.note_by_clock()
+            read.cache.moments.note()
         if read.upto is not None and self._state.transactional:
             self.pass_read(read, UNSURE)
             return
@@ -259,7 +259,7 @@ class CachedReads:
 
     def _fill_beside(self, read: CachedRead) -> None:
         """While MySQL answers the first read of a kind, so that the second one is a hit."""
-        if read.upto is not None and not read.cache.tells_between(read.values, read.upto):
+        if read.upto is not None and not read.cache.moments.tells_between(read.values, read.upto):
             return  # it would be no answer to anything
         if read.cache.peek(read.values) is None:
             filling = read.cache.fill(read.values, None, read.own_text())
@@ -291,7 +291,7 @@ class CachedReads:
             return True
         if self._state.shown:
             return False
-        values = read.values if read.upto is None else read.cache.between(read.values, read.upto)
+        values = read.values if read.upto is None else read.cache.moments.between(read.values, read.upto)
         if values is None:
             return False
         try:

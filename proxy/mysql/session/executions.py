@@ -76,8 +76,8 @@ class Executions:
                 found.why = READ_OTHERWISE
             if not found.why:
                 values = target.bind(found.given, statement)
-                if target.cache is not None and target.cache.clocks is not None:
-                    values = tuple(target.cache.in_utc(values))
+                if target.cache is not None and target.cache.moments.clocks is not None:
+                    values = tuple(target.cache.moments.in_utc(values))
                 target.learn(before, data[9:], found.given, values, statement)
                 found.values = values
 

@@ -329,7 +329,7 @@ class QuickPath:
                 return head, cache, values, LIST, values, sent, None
         key = route.keys.get(text)
         if key is None:
-            key = cache.standing(values)
+            key = cache.moments.standing(values)
             if key is None:
                 key = route.learn(text, cache, values)
         return None if key is None else (head, cache, key, PLAIN, values, sent, None)

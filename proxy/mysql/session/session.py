@@ -268,7 +268,7 @@ class Session:
             read = CachedRead(data, system.caches_version, cache, values, text, database, route, route)
             read.sent, read.marks, read.upto = sent, marks, upto
             read.forced = entry.steer is Steer.FORCE
-            why = NO_REASON if cache.clocks is None else read.to_utc()
+            why = NO_REASON if cache.moments.clocks is None else read.to_utc()
             if why:
                 self.reads.pass_read(read, why)
             else:

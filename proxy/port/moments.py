@@ -5,12 +5,28 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Protocol
 
+from sqltypes.zone import Zone
+
 if TYPE_CHECKING:
     from proxy.port.api import ParameterValue
     from sqltypes.expression import Key
 
 
-class Between(Protocol):
+class Moments(Protocol):
+    @property
+    def clocks(self) -> Zone | None:
+        """By which the cache shows instants; None: by those of UTC."""
+        ...
+
+    def note(self) -> None:
+        """A text asks for the cache that says NOW() or the like: its keys are of moments."""
+        ...
+
+    def in_utc(self, parameters: Sequence[ParameterValue]) -> Sequence[ParameterValue]:
+        """The parameters with what those clocks say turned into instants; the same object where none is one. Raises
+        ComparedElsewhere, BadParameters."""
+        ...
+
     def between(
         self, first: Sequence[ParameterValue], last: Sequence[ParameterValue]
     ) -> Sequence[ParameterValue] | None:
