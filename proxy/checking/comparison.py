@@ -110,22 +110,6 @@ class Comparison:
             held_by(held.key) is held and held.bodies is bodies for held, bodies in self.marks
         )
 
-    def held_rows(self) -> list[Row] | None:
-        """The rows that the answer is made of. Requires: `untouched`."""
-        if self.told is not None:
-            return self.shown
-        if not self.keys:
-            return self.reader.finish([], self.binding.params)
-        if self.together:
-            return self.reader.answer(self.keys)
-        rows: list[Row] = []
-        for key, params in self.keys:
-            found = self.reader.answer([(key, params)])
-            if found is None:
-                return None
-            rows += found
-        return rows
-
     @property
     def large(self) -> bool:
         """Is it to be derived and compared in steps?"""
@@ -137,10 +121,12 @@ class Comparison:
         return size > LARGE_BYTES // 4  # it is encoded twice
 
     def held_in_steps(self) -> Steps[list[Row] | None]:
-        """As `held_rows`. What it returns counts only if the comparison is `untouched` afterwards."""
+        """The rows that the answer is made of. They count only if the comparison is `untouched` afterwards."""
         reader = self.reader
-        if not self.keys or self.told is not None:
-            return self.held_rows()
+        if self.told is not None:
+            return self.shown
+        if not self.keys:
+            return reader.finish([], self.binding.params)
         if self.together:
             return (yield from answered(reader, self.keys, reader.held_levels))
         rows: list[Row] = []
@@ -155,7 +141,7 @@ class Comparison:
         """Takes up what is held; None where that is to be compared. Requires: nothing has touched the keys since it
         began, and the position contains the bracket."""
         try:
-            held = self.held_rows()
+            held = at_once(self.held_in_steps())
         except EvaluationError:
             return Outcome.UNKNOWN
         if held is None:

@@ -4,6 +4,7 @@ or no comparison comes to anything."""
 from __future__ import annotations
 
 from dataflow.messages import UpqueryRequest
+from dataflow.readers.in_steps import at_once
 from external_upquery.vitess import snapshot
 from gtid_tracker.bracket import NOTHING, Bracket
 from gtid_tracker.gtid import GtidSet
@@ -38,7 +39,7 @@ def over_a_gap(self: Comparer, comparison: Comparison) -> None:
     """What was asked for before it is compared with what is held after it."""
     if comparison.position.issubset(self._engine.ring.position.freeze()):
         look_again(self, comparison)
-    elif comparison.held_rows() is not None:
+    elif at_once(comparison.held_in_steps()) is not None:
         self._judge(comparison)
     else:
         comparison.lacks = comparison.position.last()
