@@ -75,7 +75,7 @@ def commands() -> click.Group:
     group = click.version_option(upwell.__version__, message="upwell %(version)s")(group)
     group.add_command(forwarded("serve", "Run the proxy."))
     group.add_command(
-        forwarded("doctor", "Check the MySQL behind: what keeps it from being cached, and what mends it.")
+        forwarded("doctor", "Check whether the database can be cached, and print what mends each finding.")
     )
     group.add_command(cache)
     group.add_command(fill)

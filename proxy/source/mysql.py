@@ -79,8 +79,8 @@ class MysqlSource:
         return version
 
     async def _look_for_database(self) -> None:
-        """Raises ConfigError where MySQL says that there is none of the upstream's name. (To who may not see it, it
-        says that he may not.)"""
+        """Raises ConfigError if MySQL says that the upstream's database does not exist. (An account that may not see it
+        is told that instead.)"""
         database = self.upstream.database
         try:
             if database:
@@ -88,8 +88,8 @@ class MysqlSource:
         except SourceError as error:
             if error.errno == UNKNOWN_DATABASE:
                 raise ConfigError(
-                    f"--upstream: there is no database {database!r} at {self.upstream.address}:"
-                    " one that exists, or none, is accepted"
+                    f"--upstream: the server has no database {database!r} ({self.upstream.address}): "
+                    "one that exists, or none, is accepted"
                 ) from None
 
     def tick(self) -> None:
