@@ -87,13 +87,12 @@ class Connection:
         largest_row: int = 0,
         raw: bool = False,
     ) -> None:
-        """Sends `packets` of `count` commands; `finished` gets their answers in order, or SourceDown, or Fault where a
-        value is none of its type, once, on the loop.
+        """Sends `packets` of `count` commands. `finished` is called once, on the loop, with their answers in order,
+        with SourceDown, or with Fault if a value does not fit its type.
 
-        `database`: selected before where it is not already; "" keeps what is. `row_limit`, `largest_row`: bytes of all
-        rows and of one row, beyond which the connection is dropped and `finished` gets AnswerTooLarge; 0 is no limit.
-        `raw`: rows stay the bytes that they are.
-        Requires: `alive` and not `busy`.
+        `database`: selected first, unless it is selected already; "" keeps the present one. `row_limit`, `largest_row`:
+        most bytes of all rows and of one row; beyond them the connection is dropped and `finished` gets AnswerTooLarge;
+        0: no limit. `raw`: rows stay bytes. Requires: `alive` and not `busy`.
         """
         assert self._finished is None, "one run at a time"
         self._skip = 0

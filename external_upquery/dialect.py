@@ -1,4 +1,4 @@
-"""What is sent to a source of a kind around the statements that it is asked, and what its answers mean.
+"""The statements that a kind of source needs around an upquery, and the meaning of its answers.
 
 A dialect holds no connection. `Executor` sends what it makes, and gives it the answers.
 """
@@ -112,8 +112,8 @@ class Dialect(Protocol):
         ...
 
     def read(self, sql: str, database: str, after: GtidSet | None, patience: float) -> Sending:
-        """One statement between two readings of what the source has executed. `database`: that is selected.
-        `after`: what the source is to have executed before, in `patience` seconds; None without `waits`."""
+        """One statement between two readings of the executed GTIDs. `database`: the one to select. `after`: GTIDs that
+        the source must have executed before, within `patience` seconds; None without `waits`."""
         ...
 
     def passed(self, sending: Any, answers: Sequence[Answer]) -> Passed:

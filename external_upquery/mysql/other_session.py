@@ -5,8 +5,8 @@
     the client's text         as its session sent it; or prepared, and executed with what it has bound
     COMMIT, COM_RESET_CONNECTION, SET NAMES, the pins
 
-So it is as at its login before it is asked again. Where one of the last four fails, or anything hangs, it is closed. It
-fills no cache, and no other connection is given a session's variables.
+After that the connection is as at its login. If one of the last four fails, or anything hangs, it is closed. It fills
+no cache, and it is the only connection that takes on a session's variables.
 """
 
 from __future__ import annotations
@@ -193,7 +193,7 @@ class OtherSession:
 
 @dataclass(frozen=True, slots=True)
 class _Opening:
-    """What goes before the client's own command; the last one prepares that, where it is an execution."""
+    """The commands before the client's own. The last one prepares that, if it is an execution."""
 
     packets: Sequence[bytes]
     plan: Plan

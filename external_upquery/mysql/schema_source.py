@@ -1,8 +1,8 @@
-"""Reflection: what the named relations of the source look like, and nothing about all the others.
+"""Reflection: reads the definitions of the named relations, and of no others.
 
-Primary and foreign keys come from SQLAlchemy's inspector; all else from SQLAlchemy Core queries on information_schema,
-because the inspector lacks invisible columns and inherited collations. Everything blocks, so it runs in a thread;
-names that do not exist are absent from the result.
+SQLAlchemy's inspector gives primary and foreign keys. It lacks invisible columns and inherited collations, so the rest
+comes from SQLAlchemy Core queries on information_schema. Everything blocks, so it runs in a thread. Names that do not
+exist are absent from the result.
 """
 
 from __future__ import annotations
@@ -163,10 +163,8 @@ NOTHING = Followed()
 
 @dataclass(frozen=True, slots=True)
 class Keys:
-    """Of one table: the primary key and the other unique ones, those left out that hold a part of a column, the
-    leading columns of each index that a search can use, the expressions that are parts of an index, and in which order
-    rows are read by each of those indexes.
-    """
+    """The keys of one table: the primary key, and unique keys of whole columns. Also the leading columns of each index
+    that a search can use, the expressions in indexes, and the order in which each of those indexes gives rows."""
 
     primary: tuple[str, ...]
     unique: tuple[tuple[str, ...], ...]
