@@ -1,17 +1,16 @@
-"""Automatic caching: what MySQL is asked again and again gets a cache, and loses it where that does not pay.
+"""Automatic caching: a query that MySQL is asked again and again gets a cache, and loses it if the cache does not pay.
 
-Decided now and then (`tick`) from counts alone: how often a shape was passed through lately and MySQL's own time for it
-(`proxy/auto/passed_reads.py`); hits, misses and bytes of the caches made so far. Caches that people have made are never
-touched. Automatic ones come back after a restart (`proxy/catalog/automatic_file.py`), and are judged as if they had
-just been made.
+`tick` decides from counts alone: how often a shape was passed lately, and MySQL's time for it
+(`proxy/auto/passed_reads.py`); hits, misses and bytes of the automatic caches. Caches that people have made are never
+touched. Automatic ones come back after a restart (`proxy/catalog/automatic_file.py`), and are judged as new ones.
 
-Counts of the last minute, or of the last ten, are weighed by age (the weight falls to 1/e in that time): no edge of a
-window decides. Nothing flaps: a cache is not judged before `trial` seconds, and what does not pay is barred for a time
-that doubles whenever it happens again. One that nobody reads costs next to nothing: it stays, until its place or its
-memory is needed, and may be made again at once.
+Counts of the last minute, or of the last ten, are weighed by age: the weight falls to 1/e in that time, so no edge of a
+window decides. Nothing flaps: a cache is judged after `trial` seconds at the earliest, and a query that does not pay is
+barred for a time that doubles with each failure. A cache that nobody reads costs next to nothing. It stays until its
+place or its memory is needed, and may be made again at once.
 
-Where the event loop is short of time (`proxy/loop/loop_load.py`), its time counts beside MySQL's: what a cache's misses
-and long derivations take of it is measured, and its hits must save more. Until that shows, they have a small budget
+If the event loop is short of time (`proxy/loop/loop_load.py`), its time counts beside MySQL's. A cache's misses and
+long derivations are measured, and its hits must save more. Until they do, fills have a small budget
 (`proxy/auto/fill_budget.py`).
 """
 
@@ -180,7 +179,7 @@ class AutoCache:
             await asyncio.gather(self._looks.task, return_exceptions=True)
 
     async def look(self) -> None:
-        """Counts, drops what does not pay, makes what would."""
+        """Counts, drops caches that do not pay, and makes caches that would."""
         now, looks = self.clock(), self._looks
         passed = now - looks.last
         decay, decay_counts = exp(-passed / MINUTE), exp((looks.counted - now) / MINUTE)
