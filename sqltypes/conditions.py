@@ -1,7 +1,7 @@
 """Comparisons of two values, and those of one with several: BETWEEN, IN and CASE x WHEN.
 
-MySQL takes one collation, one time or one number format for all that IN or CASE compares: comparing pair by pair may
-give something else. UnsupportedQuery as `functions.call`.
+MySQL takes one collation, one time or one number format for all values of an IN or CASE; comparing pair by pair may
+give another result. Raises UnsupportedQuery as `functions.call`.
 """
 
 from __future__ import annotations

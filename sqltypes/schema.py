@@ -117,8 +117,8 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class IndexPart:
-    """By what the entries of an index follow each other: a column, in lower case, or "" for something that is none.
-    `falling`: in descending order; `whole`: by all of the value, not by its first letters alone."""
+    """A part of an index's order: a column, in lower case, or "" for a part that is no column. `falling`: descending;
+    `whole`: by the whole value, not by its first letters."""
 
     name: str
     falling: bool = False

@@ -1,8 +1,8 @@
 """Many keys of one cache in one call: one header, then two parts for each key.
 
-All rows of the call are told under one header, so they must be of one cache with one set of columns. Hits are looked up
-at one position. Misses take a while, in which a DDL statement may come, or another cache get the name: then the call is
-answered anew.
+One header describes all rows of the call, so they must be of one cache with one set of columns. Hits are looked up at
+one position. Misses take a while. If a DDL statement comes meanwhile, or another cache gets the name, the call is
+answered again from the start.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The settings of `upwell serve`: from options, the environment, a file and defaults, in that order, checked once.
 
 Every setting has one name, `memory-limit`: the option `--memory-limit`, the variable `UPWELL_MEMORY_LIMIT`, the key
-`memory-limit` (or `memory_limit`) of the TOML file. Whatever is wrong raises ConfigError with one line that names where
-the value came from and what would be accepted.
+`memory-limit` (or `memory_limit`) of the TOML file. A wrong value raises ConfigError, with one line that says where the
+value came from and what would be accepted.
 """
 
 from __future__ import annotations
@@ -82,8 +82,8 @@ class Listen:
 
 @dataclass(frozen=True, slots=True)
 class MysqlSettings:
-    """Of MySQL's protocol. `tls`: off, on, required; `certificate` and `key`: paths, "" for one made at start;
-    `idle` 0: as long as MySQL allows; `largest_packet`: bytes of one command; `clock_tolerance`: whole seconds."""
+    """Settings of MySQL's protocol. `tls`: off, on, required. `certificate`, `key`: paths; "": made at start. `idle` 0:
+    as long as MySQL allows. `largest_packet`: bytes of one command. `clock_tolerance`: whole seconds."""
 
     listen: Listen = Listen("127.0.0.1", 3307)
     tls: str = "on"
@@ -145,7 +145,8 @@ class Config:
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """One setting. `parse` raises ValueError with what would be accepted; `default` None: it has none, or depends."""
+    """One setting. `parse` raises ValueError with what would be accepted. `default` None: no default, or one that
+    depends on other things."""
 
     name: str
     parse: Callable[[str], Any]

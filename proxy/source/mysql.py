@@ -25,8 +25,8 @@ FIRST_PAUSE, LAST_PAUSE = 0.002, 10.0  # seconds between two looks whether a DDL
 
 
 class SchemaBehind:
-    """The server's schema, after every DDL statement that the stream has brought: what the stream tells of may be
-    executed a moment later."""
+    """The server's schema after every DDL statement that the stream has brought. The stream may tell of a statement a
+    moment before it is executed."""
 
     def __init__(self, schema: SchemaSource, stream: BinlogSource, upqueries: Executor) -> None:
         self._schema, self._stream, self._upqueries = schema, stream, upqueries

@@ -32,7 +32,7 @@ RECOVER = "XA RECOVER CONVERT XID"
 
 
 class XaStream(Protocol):
-    """The change stream, as far as XA transactions go."""
+    """The change stream, reduced to what XA transactions need."""
 
     @property
     def open_xa(self) -> frozenset[bytes]: ...
@@ -65,9 +65,8 @@ def xid_of(format_id: int, first: int, digits: str) -> bytes:
 
 class PreparedWatch:
     """Invariants:
-    1. None is asked where no prepared transaction is known of, but after a login of the stream.
-    2. Only what was there at the look before is judged.
-    """
+    1. MySQL is asked only while a prepared transaction is known, and after a login of the stream.
+    2. Only what was there at the look before is judged."""
 
     def __init__(
         self,

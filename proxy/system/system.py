@@ -1,7 +1,7 @@
 """The system behind the listeners: implements `proxy.port.api.System`. A read is answered from a cache, or MySQL
 answers it.
 
-Nothing here decodes rows of what is passed through, and a hit (`proxy/read/open_cache.py`) does not come here at all.
+Nothing here decodes rows of passed reads, and a hit (`proxy/read/open_cache.py`) does not come here at all.
 """
 
 from __future__ import annotations
@@ -255,7 +255,7 @@ class Router:
         return self._passed + self.session_figures().get("mysql_passed", 0) + held + gone.hits + gone.misses
 
     def spent(self, cache: NamedCache, us: float) -> None:
-        """What is no hit at once has taken so much of the loop's time, for a cache that pays for that."""
+        """Charges this much of the loop's time, for a read that was no hit, to a cache that pays for it."""
         if self.budget is not None and cache.is_automatic:
             cache.work_us += us
             self.budget.spend(cache.name, us)
