@@ -40,7 +40,7 @@ class DumpLost(Exception):
 
 
 class DumpBroken(Exception):
-    """What came is not understood, or whoever takes it failed. `gtid`: the transaction; `kind`: the event's type."""
+    """The bytes are not understood, or the sink failed. `gtid`: the transaction; `kind`: the event's type."""
 
     def __init__(self, reason: str, gtid: Gtid | None, kind: int | None = None) -> None:
         super().__init__(reason)

@@ -136,8 +136,8 @@ class BinlogSource:
         self._give(Ddl(None, "an XA transaction may have ended", None, schema=False))
 
     def reconnect(self, reason: str) -> None:
-        """Logs in anew and looks who answers; for one who doubts that this is the source that is asked elsewhere.
-        A login that is under way has looked before the doubt came: another one follows it."""
+        """Logs in again and looks which server answers. Called by a part that doubts that this source is the one which
+        is asked elsewhere. A login under way may have looked before the doubt came, so another one follows it."""
         if self._reader is not None:
             self._reader.end(reason)
         else:

@@ -104,8 +104,8 @@ class VitessAssembler:
 
     @property
     def behind(self) -> float:
-        """Seconds from when its last transaction was committed until it was received, of the shard of which it is most.
-        vtgate's heartbeats come where no shard has anything else: none is behind then, as far as is known."""
+        """The largest delay of any shard: seconds from the commit of its last transaction to its receipt. vtgate sends
+        heartbeats when no shard has anything else: then no shard is known to be behind."""
         since = self.received_at - FADES
         return max((state.behind for state in self._shards.values() if state.behind_at > since), default=0.0)
 
@@ -141,8 +141,8 @@ class VitessAssembler:
                 state.received.untrusted[qualified] = REWANTED
 
     def reset(self) -> None:
-        """The connection is lost: what is half received is dropped, and tables are told anew. Where not all shards have
-        told where they are, none has."""
+        """The connection is lost: half-received transactions are dropped, and tables will be told again. If not all
+        shards have told their positions, none counts."""
         self._others = []
         if not self.complete:
             self.forget()

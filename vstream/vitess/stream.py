@@ -65,9 +65,9 @@ MOST_REFUSALS = 3  # in a row, without anything else, after which our position c
 
 @dataclass(frozen=True, slots=True)
 class Periods:
-    """Seconds. `start`: in which every shard must have told where it is; `heartbeat`: after which vtgate says that it
-    is there; `silence`: without a word, after which the connection counts as dead; `look`: between two looks at where
-    the shards are; the pauses: between two attempts."""
+    """Seconds. `start`: until every shard must have told its position. `heartbeat`: after which vtgate says that it is
+    there. `silence`: after which the connection counts as dead. `look`: between two looks at the shards' positions. The
+    pauses: between two attempts."""
 
     start: float = 15.0
     heartbeat: int = 1
