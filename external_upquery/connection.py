@@ -172,8 +172,8 @@ class Connection:
             self._read()
 
     def _read(self) -> None:
-        """Decodes what has come, for a slice. Behind bytes there is always another look: a socket that was reset behind
-        them is announced once (libuv stops looking at it), and what the TLS layer has taken from it already, never."""
+        """Decodes received bytes, for a slice. After bytes it always looks again: libuv announces a socket that was
+        reset behind them once, and never announces bytes that the TLS layer has already taken."""
         until = time.perf_counter() + SLICE
         while (data := self._received()) and self._decode(data):
             if time.perf_counter() >= until:

@@ -65,9 +65,9 @@ class Describing:
 
 
 class Dialect(Protocol):
-    """`database`: the default one of statements that name none; "" is none. `locks`: there are exact fills. `waits`: a
-    read can wait at the source until that has executed something. `one_server`: a connection leads to one server while
-    it lasts."""
+    """`database`: for statements that name none; "": no default. `locks`: exact fills are possible. `waits`: a read can
+    wait at the source until that has executed given GTIDs. `one_server`: a connection leads to one server while it
+    lasts."""
 
     @property
     def one_server(self) -> bool: ...

@@ -134,7 +134,7 @@ def describing(sql: str) -> tuple[list[bytes], int]:
 
 
 def _by_collation(name: str) -> tuple[bytes, ...]:
-    """What goes before a text that tells this collation; behind it goes `OWN_COLLATION`."""
+    """The statement before a text that tells this collation; `OWN_COLLATION` goes after the text."""
     return (query(f"SET collation_connection={name}"),) if name else ()
 
 

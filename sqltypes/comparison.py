@@ -1,4 +1,4 @@
-"""In which type MySQL compares two expressions, and the two made comparable in it.
+"""The type in which MySQL compares two expressions, and both sides converted to it.
 
 `aligned(a, b)` gives both sides in one domain, so that plain Python comparison (for strings: of their collation keys)
 is MySQL's:
@@ -15,9 +15,9 @@ is MySQL's:
 All else (numbers with strings, JSON, geometry, vectors, mixed collations without a winner) is refused: MySQL would go
 through a double, or its rules are not reproduced. Sessions are taken to be in UTC.
 
-Refused as well is what MySQL compares otherwise through an index than without one, for nobody knows which it takes: a
-constant with more digits of the fraction than the date-time beside it has, which an index rounds; large integers beside
-DOUBLE; strings of two collations of which only one pads with spaces.
+It also refuses comparisons that differ with and without an index, because MySQL chooses: a constant with more
+fractional digits than the date-time beside it, which an index rounds; large integers beside DOUBLE; strings of two
+collations of which only one pads with spaces.
 """
 
 from __future__ import annotations

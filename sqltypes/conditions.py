@@ -47,7 +47,8 @@ def compare(op: str, args: Args) -> Call:
 
 
 def _refuse_chosen_dates(args: Args) -> None:
-    """A date with a zero in it that COALESCE, IF, CASE or their kind gives is NULL, or not, to what compares it."""
+    """Refuses a date with a zero in it that COALESCE, IF, CASE or their kind gives: it may be NULL, or not, in the
+    comparison around it."""
     for arg in args:
         while isinstance(arg, Call) and arg.op in ("widen", "cast"):
             (arg,) = arg.args

@@ -268,8 +268,8 @@ def _if(op: str, args: Args) -> Expr:
 
 
 def _nullif(op: str, args: Args) -> Expr:
-    """Of a TIME it is a string, which orders in another way; of an ENUM or SET its text; of a ZEROFILL number with
-    zeros, or without."""
+    """NULLIF. Of a TIME it is a string, which orders differently, and of a ZEROFILL number it has zeros or not: both are
+    refused. Of an ENUM or SET it is the text."""
     value, other = args
     if value.type.name in ("null", "time") or value.type.zerofill:
         raise refuse(op, *args)

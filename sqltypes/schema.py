@@ -1,4 +1,4 @@
-"""What a source's tables look like, as far as a cache must know.
+"""The schema of a source's tables, as far as a cache must know it.
 
 Built by `external_upquery/mysql/schema_source.py` by reflection, read by everybody above. All of it is immutable: a
 changed table is a new `Table`.

@@ -263,10 +263,10 @@ class Cache:
         by: str = "size",
         timeout: float | None = None,
     ) -> Iterator[wire.Progress]:
-        """Fills these keys, or `hot` of those that were held before the proxy's start, or all that have rows, and
-        tells how far it is, at the end with `done`. A key is a list or tuple of parameters, or the only parameter
-        itself. `by`: direct, spark, or size, which takes Spark for large ones. Closed before its end, it fills no more.
-        Raises CannotFill, SparkUnavailable, BadParameters, ..."""
+        """Fills these keys, or `hot` of those held before the proxy's start, or all keys with rows. Yields its
+        progress, the last one with `done`. A key is a list or tuple of parameters, or the only parameter itself. `by`:
+        direct, spark, or size (Spark for large fills). Closing the iterator ends the fill. Raises CannotFill,
+        SparkUnavailable, BadParameters, ..."""
         call = self._client._fill(wire.fill_requests(self.name, keys, by, hot), timeout)
         try:
             for message in call:

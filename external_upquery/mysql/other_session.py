@@ -62,8 +62,9 @@ class Settings:
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """`text`: as the session sent it. `execution`: what follows the statement's id in COM_STMT_EXECUTE; b"" of a text.
-    `database`: that is selected; "": any. `tables`: that are read. `seconds`: that MySQL may take for it."""
+    """`text`: as the session sent it. `execution`: the bytes after the statement's id in COM_STMT_EXECUTE; b"" for a
+    text. `database`: the selected one; "": any. `tables`: those it reads. `seconds`: the longest time that MySQL may
+    take."""
 
     settings: Settings
     text: bytes

@@ -304,7 +304,7 @@ def _snapshot(connection: sa.Connection, names: Iterable[Name]) -> SchemaSnapsho
 def _reflect_schema(
     connection: sa.Connection, inspector: Inspector, facts: ServerFacts, schema: str, wanted: list[str]
 ) -> tuple[dict[Name, Relation], set[str]]:
-    """What is there, and the tables that were defined anew between two of the queries: of these nothing is told."""
+    """(the definitions, the tables that changed between two of the queries and are left out)."""
     columns: dict[Name, list[Column]] = {}
     # Named one database at a time: only so does information_schema find tables without reading all of them.
     for row in connection.execute(_rows_of(COLUMNS, schema, wanted).order_by("ORDINAL_POSITION")).mappings():

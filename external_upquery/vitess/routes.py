@@ -1,9 +1,9 @@
-"""What vtgate does with a keyspace's tables: from where it answers each, and by what its rows are distributed. Pure.
+"""The route of each table of a keyspace: from where vtgate answers it, and which vindex distributes its rows. Pure.
 
-No stream tells where that changes. MoveTables copies a table to another keyspace and switches vtgate's routing rules
-then: from that moment the table is read and written there, under its old name, too. The VSchema says by which vindex a
-key is on which shard; who puts another one there changes what vtgate finds. A partial MoveTables sends one shard of a
-keyspace to another one. So vtgate is asked, with statements that read nothing:
+No stream tells when a route changes. MoveTables copies a table to another keyspace and then switches vtgate's routing
+rules. From that moment the table is read and written there, under its old name, too. The VSchema says which vindex
+finds a key's shard; another vindex finds other rows. A partial MoveTables sends one shard of a keyspace to another
+keyspace. So vtgate is asked, with statements that read nothing:
 
  question                        | what it tells
 ---------------------------------+------------------------------------------------------------------------------------

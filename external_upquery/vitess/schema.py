@@ -238,8 +238,8 @@ def _only(connection: Connection, *statements: str) -> str:
 
 
 def _of_keyspace(table: Table, database: str, keyspace: str, vindex: Vindex | None) -> Table:
-    """A shard's table as that of the keyspace. A key is unique across the shards where it has all columns by which rows
-    are distributed, and equal values of these are on one shard: others are only within a shard."""
+    """A shard's table as a table of the keyspace. A key is unique across shards only if it has all columns that
+    distribute the rows, and equal values of these are on one shard. Other keys are unique only within a shard."""
     primary, unique = table.primary_key, table.unique_keys
     if vindex is not None:
         primary = primary if _has(primary, vindex.columns) and not table.spelled else ()
@@ -260,8 +260,8 @@ def _of_keyspace(table: Table, database: str, keyspace: str, vindex: Vindex | No
 
 
 def _hint(route: Route) -> str:
-    """Keeps vtgate from looking rows up by any vindex but the first: what a lookup's table has, no stream tells, and it
-    may be committed later than the row."""
+    """Keeps vtgate from looking rows up by any vindex but the first: no stream has the rows of a lookup's table, and
+    they may be committed later than the row."""
     rows = () if isinstance(route.vindexes, str) else route.vindexes[1:]
     names = dict.fromkeys(row[1] for row in rows)
     return f" IGNORE VINDEX ({', '.join(map(quoted, names))})" if names else ""

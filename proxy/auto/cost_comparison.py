@@ -64,7 +64,7 @@ class TwoWays:
         self._passing.note(now, seconds, used, statements)
 
     def is_known(self, now: float) -> bool:
-        """Whether it is known what passing takes."""
+        """Whether the cost of passing is known."""
         return self._passing.seconds >= LEAST_PASSING and now - self._passing.at <= FRESH
 
     def worse(self, now: float) -> str:

@@ -204,9 +204,9 @@ class AutoCache:
         await self._make(now)
 
     async def _drop_burdens(self, decay: float) -> None:
-        """Drops, while the loop is short, what takes it longer to keep current than its hits save: a load that read and
-        now writes too shows so within two looks. They are not barred, for as long as the load is that they are not made
-        again. `decay`: of the counts of a second."""
+        """Drops, while the loop is short of time, caches that cost it more to keep current than their hits save. A load
+        that now also writes shows that within two looks. The queries are not barred: under such a load their caches are
+        not made again. `decay`: of the counts of a second."""
         for cache in self.caches.automatic():
             made = self._made.get(cache.name)
             if made is None:
@@ -357,13 +357,13 @@ class AutoCache:
             await self._create(entry, best, now, judgement.tables, hold=hold)
 
     def _comes_again(self, entry: ProxiedQuery) -> bool:
-        """Whether nearly each read asks what was asked lately: few keys are to be filled then, while nobody has time
-        for it. Where keys are not known, they may."""
+        """Whether nearly each read asks for a key that was asked for lately: then few keys are to be filled, while time
+        is short. If keys are not known, they may be."""
         return entry.keyed < entry.recent / 2 or entry.repeated >= entry.keyed * REPEATED
 
     def _pays_though_short(self, entry: ProxiedQuery, judgement: Judgement) -> bool:
-        """Whether a cache is worth what it takes of a loop that is short of time: its keys are few, or are filled
-        together, as those of a small table are, and its tables are not changed too often."""
+        """Whether a cache is worth its cost to a loop that is short of time: its keys are few, or are filled together
+        (a small table), and its tables do not change too often."""
         return (self._comes_again(entry) or judgement.small) and not self._is_written(entry, judgement)
 
     def _is_written(self, entry: ProxiedQuery, judgement: Judgement) -> bool:
@@ -371,9 +371,9 @@ class AutoCache:
         return self.writes.of(judgement.tables) > OF_WRITES * entry.recent
 
     async def _best(self, entry: ProxiedQuery) -> ProxiedQuery:
-        """The shape that serves most: where it sets a session's sql_mode or collation, on which the answers do not
-        depend, the one without that; and where its sessions cannot use it for theirs, the one that sets these. Raises
-        what NO_SOURCE has."""
+        """The shape that serves most sessions. A hint for a sql_mode or collation on which the answers do not depend is
+        left out. If the sessions cannot use the shape because of theirs, a hint that sets these is added. Raises the
+        errors of NO_SOURCE."""
         found = without_mode(entry.shape)
         if found is None:
             judgement = await self.proxied.judged(entry)

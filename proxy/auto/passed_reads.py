@@ -82,10 +82,11 @@ class Judge(Protocol):
 class ProxiedQuery:
     """One shape. Times in microseconds; `seen` in seconds since 1970.
 
-    `recent`, `lately`: reads of the last minute, and of the last ten, as automatic caching weighs them. `needs`: the
-    session variables on which its answers depend and which no hint sets; known once it was judged, at `judged_at`
-    reads. `values`: the variables of the last session that could have had a hit. None: the same as where caches are
-    filled. UNKNOWN: MySQL was not asked.
+    `recent`, `lately`: reads of the last minute, and of the last ten, as automatic caching weighs them.
+    `needs`: the session variables on which its answers depend and which no hint sets; known once it was judged, at
+    `judged_at` reads.
+    `values`: the variables of the last session that could have had a hit. None: the same as where caches are filled.
+    UNKNOWN: MySQL was not asked.
     """
 
     __slots__ = (

@@ -152,8 +152,9 @@ class Catalog:
         raise SourceDown("the source defines the tables of this query anew all the time")
 
     def _outdated(self, plan: QueryPlan) -> frozenset[str]:
-        """The tables of which there are caches by another definition than the plan's: a DDL statement is executed, and
-        its event has not come. Nothing is installed beside those: the stream delivers rows by one definition."""
+        """The tables that have caches by another definition than the plan's: a DDL statement was executed, and its
+        event has not come. Nothing is installed beside those caches, because the stream delivers rows by one
+        definition."""
         known = {table: self._engine.graph.table(table.qualified) for table in plan.tables}
         return frozenset(
             table.qualified for table, its in known.items() if its is not None and not its.is_defined_as(table)
@@ -449,9 +450,9 @@ class Catalog:
     # -- after DDL ---------------------------------------------------------------------------------------------------
 
     def schema_changed(self, tables: frozenset[str] | None) -> None:
-        """A DDL statement was processed on these tables (`schema.*`: of a schema; None: on any). Their caches pass
-        through until they are planned again: they are closed now, all in one step that is short, and taken out a few at
-        a time."""
+        """A DDL statement was processed on these tables (`schema.*`: a whole schema; None: any table). Their caches
+        pass reads until they are planned again. They are closed now, in one short step, and taken out a few at a time.
+        """
         self._outdate()
         changed = None if tables is None else frozenset(name.lower() for name in tables)
         self._changes.add(changed)
@@ -504,7 +505,8 @@ class Catalog:
             self._rebuilding = asyncio.get_running_loop().create_task(self._rebuild())
 
     async def _rebuild(self) -> None:
-        """Plans again what is due, until nothing is or the source does not answer (then `retry` begins anew)."""
+        """Plans again all caches that are due, until none is or the source does not answer (then `retry`
+        starts again)."""
         while self._again:
             async with self._changing:
                 name = self._again.take()

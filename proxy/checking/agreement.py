@@ -201,8 +201,8 @@ def _in_order(
     theirs: Sequence[Any],
     levels: Sequence[Entries] | None,
 ) -> Steps[Verdict]:
-    """Both in the order that the query asks for, rows that tie in any; where a LIMIT may cut through a tie, which of
-    them are shown is free."""
+    """Compares the two in the query's order. Rows that tie may come in any order; a LIMIT that cuts through a tie may
+    show any of them."""
     if len(ours) != len(theirs):
         return Verdict.DIFFERENT
     offset, limited, order = yield from order_keys(reader, keys, levels)

@@ -105,7 +105,8 @@ class Auditor:
         return due
 
     def list_is_due(self, cache: NamedCache, binding: Binding) -> bool:
-        """Is this miss one of so many keys that several upqueries fill it, and to be compared once it is held?"""
+        """Whether this miss has so many keys that several upqueries fill it, and is to be compared once they
+        are held."""
         trust = cache.trust
         if trust is None or trust.evict or len(binding.keys) <= MAX_KEYS:
             return False

@@ -42,10 +42,13 @@ def at_once(work: Callable[[], object]) -> object:
 
 
 class Sampler:
-    """At most one sample at a time. `share`: of all hits; 0: none. `source_up`: whether MySQL may be asked now.
-    `followed`: the server whose stream it is. `substituted`: a query with literals for its parameters. `publish`: tells
-    subscribers of forgotten keys at once, because on an idle source nothing else would. `soon`: calls once the loop's
-    step in which a hit is offered has ended. `on_different`: called last, with a difference.
+    """At most one sample at a time.
+
+    `share`: of all hits; 0: none. `source_up`: whether MySQL may be asked now.
+    `followed`: the server whose stream it is. `substituted`: a query with literals for its parameters.
+    `publish`: tells subscribers of forgotten keys at once, because on an idle source nothing else would.
+    `soon`: calls once the loop's step in which a hit is offered has ended.
+    `on_different`: called last, with a difference.
 
     `fresh`: the comparison of the hit that was offered in this step, which its session may take over.
     """
@@ -101,8 +104,7 @@ class Sampler:
 
     @property
     def asks_as(self) -> bool:
-        """Whether MySQL can be asked under a session's variables, and the next hit for which that may be done should
-        be."""
+        """Whether MySQL can be asked under a session's variables, and the next hit that allows it should be."""
         return self.comparer.other is not None and self.ready
 
     def takes(self, body: bytes) -> bool:
@@ -205,7 +207,7 @@ class Sampler:
         )
 
     def _forget(self, sample: Comparison) -> None:
-        """Makes the keys holes, and all that they were derived from, whoever else needs it."""
+        """Makes the keys holes, and all entries that they were derived from, even if other keys need these."""
         for held, _ in sample.marks:
             for entry in held.deps:
                 if entry.content is not None:

@@ -194,7 +194,7 @@ class SparkProcess:
                 await asyncio.to_thread(self._process.wait, REAPED)
 
     def _how(self) -> str:
-        """How the process has ended, as far as that is known: by a signal, or with what it said last."""
+        """How the process has ended, if that is known: by a signal, or with its last words."""
         status = None if self._process is None else self._process.poll()
         if status is not None and status < 0:
             return f": it was ended by {signal.Signals(-status).name} ({self._log_file} has what it said before)"

@@ -60,8 +60,8 @@ async def _once(
     *,
     filled: bool,
 ) -> bytes | None:
-    """None where the cache, or its columns, became others meanwhile, and where very many keys that were missing have
-    been filled, which is done unless they are `filled` already."""
+    """None if the cache or its columns changed meanwhile. Also None after very many missing keys were filled, which is
+    done unless they are `filled` already."""
     try:
         opened = caches.of(name)
         met = demand is None or demand.met()

@@ -210,7 +210,7 @@ class HttpListener:
         return Page(503, f"not ready: {why}\n".encode()) if why else Page(200, b"ready\n")
 
     async def _index(self, request: Request) -> Page:
-        """What there is. Texts of queries only for who may read them."""
+        """The start page. It shows the texts of queries only to callers that may read them."""
         status = self._system.status()
         caches = await self._system.list_caches()
         lines = [

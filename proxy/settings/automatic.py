@@ -12,9 +12,9 @@ TWICE = 2  # reads: what was asked once may never be asked again
 class Policy:
     """When a cache is made and how long it is kept. Times in seconds, unless the name says otherwise.
 
-    `few_reads`: so many passed reads in ten minutes earn a shape a cache while the loop has time. `busy_ms`: two or
-    more reads that took MySQL so long in all earn it one in any case. `memory`: the most bytes of all automatic caches;
-    `most`: their number.
+    `few_reads`: so many passed reads in ten minutes earn a shape a cache while the loop has time;
+    `busy_ms`: two or more reads that took MySQL so long in all earn it one in any case.
+    `memory`: the most bytes of all automatic caches; `most`: their number.
     """
 
     memory: int

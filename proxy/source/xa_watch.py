@@ -1,5 +1,5 @@
-"""Looks whether prepared XA transactions are still there: MySQL 9.7 writes nothing to its binlog where one is committed
-with ONE PHASE, as it should not be.
+"""Looks whether prepared XA transactions are still there. MySQL 9.7 accepts an XA COMMIT with ONE PHASE of a prepared
+one, though it should not, and writes nothing to its binlog.
 
  whose preparation the stream has told of  | while there is one, about once a second
 -------------------------------------------+---------------------------------------------------------------------------

@@ -249,7 +249,7 @@ class Router:
         return answer
 
     def statements(self) -> int:
-        """How many were answered until now, whoever did."""
+        """How many statements were answered until now, by a cache or by MySQL."""
         gone = self._catalog.gone
         held = sum(cache.hits + cache.misses for cache in self._catalog.caches.values())
         return self._passed + self.session_figures().get("mysql_passed", 0) + held + gone.hits + gone.misses
@@ -315,8 +315,8 @@ class Router:
     def _matched(
         self, sql: str, database: str, parameters: Sequence[ParameterValue]
     ) -> tuple[str, tuple[ParameterValue, ...]] | None:
-        """As `match`; a text at which that fails is for no cache, and so is one that tells its collation: where MySQL
-        is asked it would not have that."""
+        """As `match`. A text that makes it fail has no cache, and neither has one that tells its collation: MySQL
+        would not get that."""
         if MARK in sql:
             return None
         try:
@@ -454,7 +454,7 @@ class Router:
         return self._engine.hold(reader, key, params)
 
     def seconds(self, reader: ReaderNode) -> float:
-        """What MySQL takes for the reader's upqueries, lately."""
+        """MySQL's recent time for the reader's upqueries, in seconds."""
         return self._engine.latency.get(reader.tag, 0.0)
 
     def substituted(self, sql: str, parameters: Sequence[ParameterValue]) -> str:

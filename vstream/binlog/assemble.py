@@ -176,7 +176,7 @@ class Assembler:
 
     @property
     def inflating(self) -> bool:
-        """What was fed is still to be read, a compressed transaction or a large value: call `inflate` before the next
+        """Fed bytes are still to be read, of a compressed transaction or a large value: call `inflate` before the next
         `feed`."""
         return self._inflating is not None or self._late is not None
 

@@ -1,7 +1,7 @@
 """Reads one dump connection on the event loop until it is lost, in slices of about a millisecond.
 
-While decoded work waits, nothing more is received: a source that is faster than we are waits in its own socket. While
-whoever takes the transactions is busy with a large one (`busy`), none is decoded.
+While decoded work waits, nothing more is received: a faster source waits in its own socket. While the sink is busy with
+a large transaction (`busy`), none is decoded.
 """
 
 from __future__ import annotations

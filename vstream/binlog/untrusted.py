@@ -16,8 +16,8 @@ class Odd:
 
     `rewanted`: tables that were wanted in another way when it began. `untrusted`: why rows were not decoded, by table.
     `statement`, `tables`, `schema`: a DDL in it. `written`: a statement that changed rows without row events.
-    `deleted`, `updated`: tables with such rows whose changes by foreign keys are in no event. `gap`: why its changes
-    are unknown.
+    `deleted`, `updated`: tables with such rows whose changes by foreign keys are in no event.
+    `gap`: why its changes are unknown.
     """
 
     rewanted: set[str] = field(default_factory=set)

@@ -262,8 +262,8 @@ class VitessAssembler:
         self._shards = {shard: self._shards.get(shard) or ShardState(shard) for shard in named}
 
     def _regroup(self, ended: ShardState, told: list[tuple[Shard, str]]) -> None:
-        """There are other shards than before, and nobody has said so: what is held is not kept current. `ended`: whose
-        transaction has told of them."""
+        """The shards have changed, and no journal said so: nothing that is held is kept current. `ended`: the shard
+        whose transaction told of them."""
         before, now = set(self._named), [shard for shard, _ in told]
         self._name(now)
         for shard, gtid in told:
@@ -435,8 +435,8 @@ class VitessAssembler:
         self.sink(Ddl(gtid, text, tables, statement.schema))
 
     def _on_journal(self, state: ShardState, journal: pb.Journal) -> None:
-        """An old shard has come to its end. Its position stays before that: where the stream is begun anew before all
-        of them have, vtgate needs the journals of all again."""
+        """An old shard has ended. Its position stays before that: if the stream starts again before all old shards have
+        ended, vtgate needs the journals of all of them once more."""
         state.journaled = True
         old = [shard for one in journal.participants if (shard := (one.keyspace, one.shard)) in self._named]
         if not all(self._shards[shard].journaled for shard in old):

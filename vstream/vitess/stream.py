@@ -317,10 +317,10 @@ class VitessStream:
             _log.info("following the stream of vtgate", keyspace=self.keyspace, address=self._address)
 
     async def _look(self, opened: Any) -> None:
-        """Whether the shards that are followed are those that serve, and what they have. While they are split or
-        merged there are others for a moment: the stream comes to them. It has `start` for that from when they tell: no
-        shard does while they are switched. What has come may be executed a moment later; a primary that still lacks it
-        at the next look has lost it, and vtgate would look for another one for ever."""
+        """Looks whether the followed shards are the serving ones, and what they have executed. During a split or merge
+        others serve for a moment, and the stream comes to them within `start` of their telling: no shard tells while
+        they are switched. A received transaction may be executed a moment later. A primary that still lacks it at the
+        next look has lost it, and vtgate would look for another one for ever."""
         limit = float("inf")
         lacking = NOTHING
         while True:
@@ -417,8 +417,8 @@ class VitessStream:
             self._begun.set_exception(error)
 
     def _begin_anew(self, reason: str) -> None:
-        """What was missed is missed: nothing that is held is kept current from here on, and what is filled before the
-        stream has begun again is not, either."""
+        """Missed changes are lost: nothing that is held is kept current from here on, nor anything filled before the
+        stream has begun again."""
         self._last = reason
         self._assembler.forget()
         if not self._was_begun:
