@@ -268,7 +268,7 @@ def _if(op: str, args: Args) -> Expr:
 
 
 def _nullif(op: str, args: Args) -> Expr:
-    """NULLIF. Of a TIME it is a string, which orders differently, and of a ZEROFILL number it has zeros or not: both are
+    """NULLIF. Of a TIME it is a string, which orders differently, and of a ZEROFILL number it may have zeros: both are
     refused. Of an ENUM or SET it is the text."""
     value, other = args
     if value.type.name in ("null", "time") or value.type.zerofill:
