@@ -248,9 +248,9 @@ class Catalog:
 
     async def create(self, name: str, sql: str, database: str, made_by: MadeBy = BY_GRPC) -> tuple[NamedCache, bool]:
         """(the cache, whether the query was cached before). The same query again gives the existing cache; with another
-        name it gives one of that name, and the two share what they hold. An automatic cache then belongs to the caller.
-        A definition that must survive a restart is on disk before its cache exists: if it cannot be written, nothing
-        changes. Raises as `plan`, and CacheExists, Overloaded, ConfigError."""
+        name it gives one of that name, and the two share what they hold. An automatic cache becomes the caller's; under
+        another name it starts empty. A definition that must survive a restart is on disk before its cache exists: if it
+        cannot be written, nothing changes. Raises as `plan`, and CacheExists, Overloaded, ConfigError."""
         async with self._changing:
             await self._planned_again(self.caches.get(name))
             planned = await self.plan(sql, database, self._kept if made_by.origin is Origin.AUTOMATIC else None)
