@@ -1,12 +1,12 @@
-"""The process that writes the access log: to load pyarrow, and to wait for the disk, would hold the proxy up.
+"""The process that writes the access log. It is apart because loading pyarrow and waiting for the disk would hold up
+the proxy.
 
     python -m bulk.access_file FOLDER LIMIT SECONDS NAME
 
-Rows come as lines of JSON from standard input. They are held until a file of them is complete: after so many seconds,
-at ROTATE_BYTES, and at the end of the input, which is also the end of the proxy, however it ends. A file is written
-beside its place and renamed, so what is there under its name is whole. Then the oldest files go until the folder has no
-more than LIMIT bytes of them; several proxies may share it. For each file a line of JSON is printed: how many rows it
-has, or how many are lost and why.
+Rows come as lines of JSON from standard input. A file is complete after SECONDS, at ROTATE_BYTES, and when the input
+ends, as it does however the proxy ends. Each file is written under another name and renamed, so it is never seen half
+written. Then the oldest files are deleted until the folder holds at most LIMIT bytes; several proxies may share it. For
+each file the process prints a line of JSON: how many rows it has, or how many are lost and why.
 """
 
 from __future__ import annotations

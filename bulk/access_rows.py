@@ -1,5 +1,5 @@
-"""The rows of the access log: what each column says, and of which version the columns are. `proxy/access/log.py` makes
-them, `bulk/access_file.py` writes them as Parquet, `upwell rank` reads them."""
+"""The rows of the access log: the meaning of each column, and the version of the format. `proxy/access/log.py` makes
+rows, `bulk/access_file.py` writes them as Parquet, `upwell rank` reads them."""
 
 from __future__ import annotations
 

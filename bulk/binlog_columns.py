@@ -1,7 +1,7 @@
-"""Values of the change stream in Spark's types, without loss: which type a column has, and how values get there.
+"""Values of the change stream as Spark's types, without loss: the type of each column, and the conversion.
 
-The table in docs/bulk.md says the same in words. What a Spark type cannot hold is never changed to fit: it is text
-from the start, or, for dates with a zero in them, the stream stops and says what to set.
+The table in docs/bulk.md says the same in words. A value that a Spark type cannot hold is never changed to fit. Its
+column is text from the start; at a date with a zero in it the stream stops and says what to set.
 """
 
 from __future__ import annotations

@@ -56,9 +56,8 @@ class Follower:
         emptied: Callable[[Gtid, int, float, str], None] | None = None,
         upto: GtidSet | None = None,
     ) -> None:
-        """Logs in and asks for what follows `start`. `tables`: whose changes are given to `give`; without it their rows
-        are looked at, but no value is decoded. `emptied`: is told of a TRUNCATE TABLE. `upto`: the only transactions
-        that are read; None: all.
+        """Logs in and asks for what follows `start`. `give` gets the changes of `tables`; without it no value is
+        decoded. `emptied` is called at a TRUNCATE TABLE. `upto`: the only transactions to read; None: all.
 
         Raises Stopped, SourceDown (try again), SourceError or ConfigError.
         """

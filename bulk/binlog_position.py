@@ -10,11 +10,12 @@ from gtid_tracker.gtid import GtidSet
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """`gtids`: all that lies before. `prepared`: those of them that prepared XA transactions which have not ended:
-    their rows come with the XA COMMIT, so they are read again. `transactions`: how many the stream has passed.
+    """`gtids`: all transactions before this place. `prepared`: those of them that prepared an XA transaction which is
+    still open. They are read again, because their rows count from the XA COMMIT on. `transactions`: how many the stream
+    has passed.
 
-    `last`: the last one passed, "" at a beginning, and `committed`, when it was committed, in microseconds since the
-    epoch, which is the same on every server that has it. `server`: who told. By these three a history is known again.
+    `last`: the last transaction passed, "" at a beginning. `committed`: its commit time in microseconds since the
+    epoch, the same on every server that has it. `server`: the server that told. These three identify a history.
     """
 
     gtids: GtidSet

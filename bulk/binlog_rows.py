@@ -1,7 +1,6 @@
-"""What a task of a change stream on Spark does: the rows of the transactions between two positions.
+"""The work of one Spark task of a change stream: the rows of the transactions between two positions.
 
-A connection that is lost is opened again at the last whole transaction; the rows of the next one that were given
-already are passed over.
+After a lost connection the task starts again at the last whole transaction, and skips rows that it has given already.
 """
 
 from __future__ import annotations

@@ -48,9 +48,9 @@ class Scout:
     def latest(self, start: Position, transactions: int | None, size: int | None, target: GtidSet | None) -> Position:
         """The end of the batch that begins at `start`: `start` itself if there is nothing new.
 
-        All that was committed before the call lies before the end, unless the batch has so many `transactions` or so
-        much `size` (bytes in the binlog) before that: it ends with the transaction with which a limit is reached.
-        `target`: it ends where all of this has been passed; None: of what is committed now.
+        The batch contains all that was committed before the call, unless it reaches a limit first: `transactions`, or
+        `size` in bytes of the binlog. It ends with the transaction that reaches the limit. `target`: the set that it
+        must contain; None: all that is committed now.
         """
         if self._stopped is not None and self._stopped[0] == start:
             raise self._stopped[1]
@@ -113,7 +113,7 @@ class Scout:
         return follower.position
 
     def executed(self) -> Executed:
-        """What the server has executed, and what of that is in no binlog any more. Raises SourceDown."""
+        """What the server has executed, and the part of it that no binlog has any more. Raises SourceDown."""
         for last in (False, True):
             try:
                 if self._asking is None:

@@ -16,9 +16,9 @@ HEAD = 8
 
 @dataclass(slots=True)
 class Piece:
-    """Some of what came of a question. `number`: the question's; `received`: MySQL's bytes, or some of them; `packed`:
-    some of the rows that were taken out of them, by the answer's number (`external_upquery/rows_apart.py`). `last`:
-    no more pieces come; `problem`: why there is no answer, with MySQL's number for it; "" if there is one."""
+    """A part of the answer to a question. `number`: the question's. `received`: bytes of MySQL's. `packed`: rows that
+    were taken out of them, by the answer's number (`external_upquery/rows_apart.py`). `last`: no more parts come.
+    `problem`: why there is no answer, with MySQL's error number; "" if there is one."""
 
     number: int
     received: bytes = field(default=b"", repr=False)

@@ -1,4 +1,4 @@
-"""What is asked of MySQL by Spark's executors, and how they reach it."""
+"""Questions that Spark's executors put to MySQL, and how they reach it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""`upwell rank`: what access logs say of what to warm, to cache and to drop. The launcher loads this module by name."""
+"""`upwell rank`: says what to warm, to cache and to drop, by the access logs. The launcher loads this module
+by name."""
 
 from __future__ import annotations
 

@@ -50,7 +50,7 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class KeySum:
-    """A key of a cache. `score`: reads, of which older ones count less, in SCORE_UNIT; `reads` in READS_UNIT."""
+    """A key of a cache. `score`: its reads, weighed by age, in SCORE_UNIT; `reads` in READS_UNIT."""
 
     cache: str
     database: str

@@ -58,7 +58,7 @@ class SparkSettings:
 
     @property
     def slots(self) -> int:
-        """Tasks that run at once, as far as the address tells."""
+        """How many tasks run at once, where the address tells."""
         found = re.fullmatch(r"local(?:-cluster)?\[(\d+|\*)(?:,\s*(\d+).*)?\]", self.master)
         if found is None or found[1] == "*":
             return os.cpu_count() or 2 if self.is_local else 4

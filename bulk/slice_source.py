@@ -1,13 +1,12 @@
 """A data source for Spark that asks MySQL and returns its answers.
 
-The commands are the proxy's own, and so is the decoder of what comes back: a value takes the same way whether Spark
-has brought it or not. Where an executor has that decoder (`external_upquery/rows_apart.py`), it takes the rows out of
-an answer and decodes them; otherwise all bytes are left for the proxy to decode. Executors need PyMySQL and pyarrow;
-this module and `bulk/questions.py` are sent to them.
+Commands and decoder are the proxy's own, so a value is decoded the same way with and without Spark. An executor that
+has the decoder (`external_upquery/rows_apart.py`) takes the rows out of an answer and decodes them; otherwise the proxy
+decodes all bytes. Executors need PyMySQL and pyarrow; this module and `bulk/questions.py` are sent to them.
 
-A partition is some questions, asked one after the other on one connection. Behind the commands of each a mark is
-selected, 32 random letters: where they are seen, the answer is complete. A connection that is lost is opened once
-more. What goes wrong is told in the place of the answer, so that no other slice is lost with it.
+A partition asks some questions, one after the other, on one connection. After the commands of each question it selects
+a mark, 32 random letters: the mark shows that the answer is complete. It opens a lost connection once more. An error
+stands in the place of its answer, so no other slice is lost.
 """
 
 from __future__ import annotations
@@ -107,8 +106,8 @@ def decoder() -> Callable[[bytes, int], tuple[bytes, Any]] | None:
 
 
 def answers(asked: Slice) -> Iterator[tuple[int, bytes | None, bytes | None, str | None, int]]:
-    """(number, bytes, rows, None, 0) of each question, or (number, None, None, what is wrong, MySQL's number for it).
-    `rows`: those that were taken out of the bytes, packed; None if there are none."""
+    """For each question (number, bytes, rows, None, 0), or (number, None, None, message, MySQL's error number). `rows`:
+    the rows that were taken out of the bytes, packed; None if there are none."""
     connection: Connection | None = None
     try:
         for question in asked.questions:

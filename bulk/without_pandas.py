@@ -15,6 +15,6 @@ class _Hidden(MetaPathFinder):
 
 
 def hide_pandas() -> None:
-    """From now on this process cannot import pandas. With the first array, pyarrow would load it where it is installed,
-    to see whether the list is one of its: that takes half a second of the processor."""
+    """Keeps this process from importing pandas. Where pandas is installed, pyarrow loads it with the first array, only
+    to see whether a list is one of its types. That takes half a second of processor time."""
     sys.meta_path.insert(0, _Hidden())

@@ -214,7 +214,7 @@ class Check(Protocol):
     """Compares what a reader derives from a fill with MySQL's own answer to the client's text.
 
     Both come from one snapshot: the text runs in the upquery's transaction. So they must be equal, but for what MySQL
-    may choose. What decides that knows columns and encodings, and lies above the engine (`proxy/cache/trust.py`).
+    may choose. The class that decides that knows columns and encodings (`proxy/checking/fill_check.py`).
     """
 
     @property

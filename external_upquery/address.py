@@ -49,11 +49,11 @@ class Upstream:
     grpc: str = ""
 
     def for_clients(self) -> Upstream:
-        """The same server as the sessions of clients reach it. "preferred" is then: TLS where the client uses it.
+        """The same server, for the sessions of clients. "preferred" then means: TLS if the client uses it.
 
-        On loopback nobody listens in, but an account may require TLS (REQUIRE SSL), so the default follows the client;
-        not on a unix socket, which MySQL itself calls secure. Upwell's own certificate would vouch for clients that do
-        not have it (REQUIRE X509): it is not shown.
+        Nobody listens in on loopback, but an account may require TLS (REQUIRE SSL), so the default follows the client.
+        A unix socket needs none: MySQL itself calls it secure. Upwell's own certificate is not shown, because it would
+        vouch for clients that have none (REQUIRE X509).
         """
         follows = self.tls == "disabled" and not self.tls_given and not self.unix_socket
         return replace(self, tls="preferred" if follows else self.tls, cert="", key="")

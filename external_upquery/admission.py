@@ -22,7 +22,7 @@ OF_CLIENTS = range(2000, 3000)  # numbers of a client library's own errors: the 
 class Admission:
     """Logs in at most once at a time. Used on one event loop.
 
-    Invariant: who asks is answered by a login that begins after that.
+    Invariant: a caller is answered by a login that begins after its call.
     """
 
     def __init__(self, upstream: Upstream, otherwise: Callable[[], Awaitable[bool]], seconds: float = SECONDS) -> None:

@@ -1,5 +1,5 @@
-"""Upqueries that somebody else sends: their commands out, and the bytes of MySQL's answers in, decoded as those of our
-own connections are."""
+"""Upqueries that another process sends: gives their commands, and decodes the bytes of MySQL's answers like those of
+our own connections."""
 
 from __future__ import annotations
 
@@ -38,10 +38,10 @@ class CollectedUpquery:
     def answered(
         self, received: Iterable[bytes], connected_at: float, packed: Packed = ()
     ) -> Generator[None, None, Result]:
-        """What came of it, in steps. `received`: the answers' bytes, in pieces; what follows them is passed over.
+        """The result, in steps. `received`: the answers' bytes, in pieces; bytes after the answers are ignored.
         `packed`: rows that were taken out of them (`external_upquery/rows_apart.py`).
 
-        `connected_at`: as `UpqueryAnswer` has it; later than it was is never wrong.
+        `connected_at`: as in `UpqueryAnswer`; a later time is safe.
         """
         try:
             answers = yield from self._decoded(received, packed)

@@ -87,13 +87,12 @@ class Connection:
         largest_row: int = 0,
         raw: bool = False,
     ) -> None:
-        """Sends `packets` of `count` commands; `finished` gets their answers in order, or SourceDown, or Fault where a
-        value is none of its type, once, on the loop.
+        """Sends `packets` of `count` commands. `finished` is called once, on the loop, with their answers in order,
+        with SourceDown, or with Fault if a value does not fit its type.
 
-        `database`: selected before where it is not already; "" keeps what is. `row_limit`, `largest_row`: bytes of all
-        rows and of one row, beyond which the connection is dropped and `finished` gets AnswerTooLarge; 0 is no limit.
-        `raw`: rows stay the bytes that they are.
-        Requires: `alive` and not `busy`.
+        `database`: selected first, unless it is selected already; "" keeps the present one. `row_limit`, `largest_row`:
+        most bytes of all rows and of one row; beyond them the connection is dropped and `finished` gets AnswerTooLarge;
+        0: no limit. `raw`: rows stay bytes. Requires: `alive` and not `busy`.
         """
         assert self._finished is None, "one run at a time"
         self._skip = 0
@@ -173,8 +172,8 @@ class Connection:
             self._read()
 
     def _read(self) -> None:
-        """Decodes what has come, for a slice. Behind bytes there is always another look: a socket that was reset behind
-        them is announced once (libuv stops looking at it), and what the TLS layer has taken from it already, never."""
+        """Decodes received bytes, for a slice. After bytes it always looks again: libuv announces a socket that was
+        reset behind them once, and never announces bytes that the TLS layer has already taken."""
         until = time.perf_counter() + SLICE
         while (data := self._received()) and self._decode(data):
             if time.perf_counter() >= until:

@@ -19,7 +19,7 @@ class Deadlines:
         self._at = NEVER
 
     def watch(self, deadline: float | None) -> None:
-        """None: there is none."""
+        """Watches a deadline; None: there is none."""
         if deadline is not None and deadline < self._at:
             self.close()
             self._at = deadline

@@ -1,4 +1,4 @@
-"""What is sent to a source of a kind around the statements that it is asked, and what its answers mean.
+"""The statements that a kind of source needs around an upquery, and the meaning of its answers.
 
 A dialect holds no connection. `Executor` sends what it makes, and gives it the answers.
 """
@@ -65,9 +65,9 @@ class Describing:
 
 
 class Dialect(Protocol):
-    """`database`: the default one of statements that name none; "" is none. `locks`: there are exact fills. `waits`: a
-    read can wait at the source until that has executed something. `one_server`: a connection leads to one server while
-    it lasts."""
+    """`database`: for statements that name none; "": no default. `locks`: exact fills are possible. `waits`: a read can
+    wait at the source until that has executed given GTIDs. `one_server`: a connection leads to one server while it
+    lasts."""
 
     @property
     def one_server(self) -> bool: ...
@@ -112,8 +112,8 @@ class Dialect(Protocol):
         ...
 
     def read(self, sql: str, database: str, after: GtidSet | None, patience: float) -> Sending:
-        """One statement between two readings of what the source has executed. `database`: that is selected.
-        `after`: what the source is to have executed before, in `patience` seconds; None without `waits`."""
+        """One statement between two readings of the executed GTIDs. `database`: the one to select. `after`: GTIDs that
+        the source must have executed before, within `patience` seconds; None without `waits`."""
         ...
 
     def passed(self, sending: Any, answers: Sequence[Answer]) -> Passed:

@@ -273,8 +273,8 @@ class Executor:
         return self._dialect.executed_by(await self._asked(self._dialect.executed(), self._dialect.reached(None)))
 
     async def history(self) -> Position:
-        """Whose history is answered from, which GTIDs are owned, what is executed by then; and the settings on which
-        rights depend, changes of which are in no stream. Raises as `query`."""
+        """Which server answers, which GTIDs are owned, what is executed by then, and the settings on which rights
+        depend (no stream tells of their changes). Raises as `query`."""
         return self._dialect.positioned(await self._asked(self._dialect.position(), self._dialect.reached(None)))
 
     async def ask(

@@ -1,4 +1,5 @@
-"""What runs on one connection at a time: the commands of an upquery, or of a read; and what its answers are."""
+"""A job: the commands that run on one connection at a time, of an upquery or of a read, and the meaning of their
+answers."""
 
 from __future__ import annotations
 
@@ -18,8 +19,8 @@ Outcome = list[Answer] | UpwellError
 
 @dataclass(slots=True, eq=False)
 class Job:
-    """Commands to run on one connection. `finished` is called once, unless the job is abandoned. `restoring`: so many
-    of the last ones leave the connection as it was."""
+    """Commands to run on one connection. `finished` is called once, unless the job is abandoned. `restoring`: how many
+    of the last commands put the connection back as it was."""
 
     packets: bytes
     count: int

@@ -11,8 +11,8 @@ WaiterT = TypeVar("WaiterT", bound=Hashable)
 
 class Turns(Generic[WaiterT]):
     """Invariants:
-    1. No table is in the hands of two.
-    2. Who waits, waits for a table that another has, or that one ahead of it waits for: so nobody is overtaken there.
+    1. No two jobs hold one table.
+    2. A job that waits needs a table that another has, or that a job ahead of it waits for: nobody is overtaken there.
     """
 
     def __init__(self) -> None:

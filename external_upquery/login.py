@@ -154,7 +154,7 @@ def _connect(upstream: Upstream, context: ssl.SSLContext | None, seconds: float,
 
 
 def arguments(upstream: Upstream) -> dict[str, Any]:
-    """What PyMySQL is given to reach the server, TLS aside."""
+    """PyMySQL's arguments to reach the server, TLS aside."""
     return {
         "host": upstream.host,
         "port": upstream.port,

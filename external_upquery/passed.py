@@ -1,7 +1,7 @@
 """A client's own statement, sent to the source as it is, between two readings of what the source had executed.
 
-They stand in the same round trip. All of the one before the transaction is visible to the statement; all that is
-visible to it is in the one after it, or owned when that was read (`gtid_tracker/bracket.py`).
+All three go in one round trip. The statement sees everything in the first reading. Everything that it sees is in the
+second reading, or was owned when that was made (`gtid_tracker/bracket.py`).
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ READ_ONLY = query("START TRANSACTION READ ONLY")
 
 @dataclass(frozen=True, slots=True)
 class Passed:
-    """What came of a statement: no columns where it gives no rows. `executed`: gtid_executed before it, as MySQL writes
-    it. `horizon`: where more may be visible to it, all that may be."""
+    """The result of a statement; no columns if it gives no rows. `executed`: gtid_executed before it, as MySQL writes
+    it. `horizon`: all that may be visible to it, where that may be more."""
 
     columns: tuple[ResultColumn, ...]
     rows: list[Row]

@@ -1,7 +1,7 @@
 """Connections to the source: opened on demand up to a limit, kept, replaced when lost.
 
-Opening blocks a thread, never the loop. After a failed attempt there is none for a moment, so that a source which is
-down costs its callers nothing: see `refusal`.
+Opening blocks a thread, never the loop. After a failed attempt the pool does not try again for a moment, so a source
+that is down costs its callers nothing: see `refusal`.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ _PACKET = query("SELECT @@session.max_allowed_packet")
 
 
 class Packet:
-    """`bytes`: how long a string may be that MySQL makes in the sessions of a pool, max_allowed_packet, which a session
-    has from its login on; None before the first one, 0 where they differ. `on_change` is told of each change."""
+    """max_allowed_packet of a pool's sessions, which bounds the strings that MySQL makes in them. A session has it from
+    its login on. `bytes`: None before the first login, 0 if sessions differ. `on_change` is called with each change."""
 
     def __init__(self) -> None:
         self.bytes: int | None = None
@@ -165,10 +165,10 @@ class Pool:
             self.idle.remove(connection)
 
     def kill(self, connection: Connection) -> None:
-        """Drops a connection and ends what the source still does for it.
+        """Drops a connection and ends the source's work for it.
 
-        The whole session is killed, not its query: a KILL QUERY that comes late would hit the next statement. (vtgate
-        lets nobody kill, and ends what a lost connection has begun by itself.)
+        It kills the whole session, not its query: a late KILL QUERY would hit the next statement. (vtgate has no KILL;
+        it ends the work of a lost connection by itself.)
         """
         if self._upstream.kind != "mysql":
             connection.abort()

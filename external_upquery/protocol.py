@@ -1,8 +1,8 @@
 """MySQL's protocol without I/O: packets of commands out, bytes of answers in.
 
-`Answers` is told how many answers are coming and is fed whatever arrives, in pieces of any size; it gives back the
-answers that are complete, in order. Rows are decoded as they come, straight to canonical values. It must not block,
-wait or know of sockets; it is called from `external_upquery/connection.py`.
+`Answers` is told how many answers to expect. It takes bytes in pieces of any size and returns complete answers, in
+order. Rows are decoded as they come, straight to canonical values. It must not block, wait or know of sockets.
+`external_upquery/connection.py` calls it.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Row decoders: functions generated for one tuple of column kinds, from packets of text rows to canonical values.
 
-The generated loop walks the packets in place, without an object per packet or per column: decoding is most of what a
-large answer costs the event loop. `sqltypes/schema.py` lists the canonical values.
+The generated loop walks the packets in place, without an object per packet or column, because decoding is most of a
+large answer's cost on the event loop. `sqltypes/schema.py` lists the canonical values.
 """
 
 from __future__ import annotations

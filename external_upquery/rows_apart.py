@@ -1,8 +1,8 @@
-"""Rows that are decoded where MySQL's answers are collected, so that who takes many answers need not.
+"""Decodes rows where MySQL's answers are collected, so that the process which takes many answers need not.
 
-`taken_out` is called there, on the bytes of some answers: it gives the bytes without the rows, and the rows beside
-them, decoded by the same decoder and packed in parts. `put_back` is called by who takes them. Values that cannot be
-packed (DECIMAL) leave their rows in the bytes.
+`taken_out` runs there, on the bytes of some answers. It returns the bytes without the rows, and the rows, decoded by
+the same decoder and packed in parts. The receiver calls `put_back`. Rows with values that cannot be packed (DECIMAL)
+stay in the bytes.
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ class _Spans(Answers):
 
 
 def taken_out(received: bytes, count: int) -> tuple[bytes, Packed]:
-    """(the bytes without the rows, the rows). `count`: how many answers there are. Bytes that are no answers are given
-    back as they are: who takes them says what is wrong."""
+    """(the bytes without the rows, the rows). `count`: how many answers there are. Bytes that are no answers are
+    returned unchanged: the receiver says what is wrong."""
     spans = _Spans()
     spans.expect(count + 1)  # the one behind is never complete
     try:

@@ -23,7 +23,7 @@ def shards_question(keyspace: str) -> str:
 
 
 def shards_told(keyspace: str, rows: Iterable[Row]) -> list[str]:
-    """By the answer; of each keyspace that is none there are none."""
+    """The shards of each keyspace, by the answer; empty for a name that is no keyspace."""
     names = [str(row[0]).partition("/") for row in rows]
     return [shard for of, _, shard in names if of == keyspace]
 

@@ -1,8 +1,8 @@
-"""How many connections jobs may have, by what they ask for: tables, or shards where there are several. Pure.
+"""The shares of connections: how many the jobs for one table may have, or for one shard of several. Pure.
 
-A table that is locked, and a shard that hangs, keep what their jobs have. So jobs of one of these take a connection
-only while more are free than they have: what one leaves the next one may share likewise, and a free one is left to
-one that has none.
+A locked table and a hanging shard keep the connections of their jobs. So the jobs of one table take a connection only
+while more are free than they have. The next table may share the rest in the same way, and one connection is left for a
+table that has none.
 
     connections | one hangs: it has | a second one | left
     ------------+-------------------+--------------+-----
@@ -11,9 +11,9 @@ one that has none.
               8 |                 4 |            2 |    2
              16 |                 8 |            4 |    4
 
-Of a job that asks for several (a join, all shards) nobody knows which one it waits for. It takes a connection only
-while more are free than any of them is asked for by, and never the last one. It does not count for the jobs that ask
-for one of them alone: those would wait for a lock of another table.
+A job of several tables (a join) or of all shards waits for an unknown one of them. It takes a connection only while
+more are free than the jobs of any of them have, and never the last one. It does not count for jobs of a single table:
+those would wait for a lock of another table.
 """
 
 from __future__ import annotations

@@ -13,18 +13,20 @@
 
 The DO of the long form takes the metadata locks: no RENAME can swap a table unseen.
 
-L is gtid_executed before the snapshot, all of it visible to what follows. O is gtid_owned and X gtid_executed after
-it, in this order: everything visible is in one of them or in L. In the long form O and X are read at once after the
+L is gtid_executed before the snapshot, all of it visible to what follows. O is gtid_owned and X gtid_executed after it,
+in this order: everything visible is in one of them or in L. In the long form O and X are read at once after the
 snapshot was taken, so the bracket is one commit group wide however long the statements run. docs/consistency.md says
 what follows from a bracket.
 
-In the exact form shared locks lie on all that was read until X has been read. So what X holds and what touches that was
-there when it was read: X serves as L. What may have been read and is not in X was owned before, in O', and still is, in
-O: mostly nothing, for who had changed what was read had committed, and needs a moment only to become executed. (A
-transaction that was given its GTID beforehand, as on replicas, is owned while it waits for the locks: Q keeps it.)
+In the exact form shared locks lie on all that was read until X has been read. So each transaction of X that touches
+those rows had committed before they were read: X serves as L. A transaction that may have been seen and is not in X was
+owned before, in O', and still is, in O. Mostly there is none: a transaction that had changed those rows had committed,
+and needs only a moment to become executed. (A transaction that has its GTID beforehand, as on replicas, is owned while
+it waits for the locks: Q keeps it.)
 
-It never waits for a lock: who waits for one while it holds another can be half of a deadlock, and the other half, which
-MySQL might roll back, would be the application's. (SERIALIZABLE locks, without NOWAIT, also what a subquery reads.)
+It never waits for a lock. A transaction that waits for one lock while it holds another can be half of a deadlock. MySQL
+might then roll back the other half, the application's. (SERIALIZABLE locks, without NOWAIT, also the rows of
+subqueries.)
 """
 
 from __future__ import annotations
@@ -132,7 +134,7 @@ def describing(sql: str) -> tuple[list[bytes], int]:
 
 
 def _by_collation(name: str) -> tuple[bytes, ...]:
-    """What goes before a text that tells this collation; behind it goes `OWN_COLLATION`."""
+    """The statement before a text that tells this collation; `OWN_COLLATION` goes after the text."""
     return (query(f"SET collation_connection={name}"),) if name else ()
 
 

@@ -1,12 +1,12 @@
-"""Who waits for a connection: fills, and reads of clients. Reads take a part of the connections at most.
+"""The queue for connections: fills, and reads of clients. Reads get a part of the connections at most.
 
-A client may send as many slow reads as it likes: the fills that other clients' misses wait for have connections of
-their own. So have fills of one table while another one is locked, and keys of one shard while another one hangs
-(`shares.py`). Who may run does so first come, first served.
+However many slow reads a client sends, the fills for other clients' misses have connections of their own. So have fills
+of one table while another is locked, and keys of one shard while another hangs (`shares.py`). Jobs that may run do so
+first come, first served.
 
-Where many tables are busy, the jobs of several of them could wait for ever: some job always asks for one of theirs. So
-the one that has waited longest may have a connection beyond its share, one such job at a time, where none of its tables
-can be locked: jobs for them were answered while it waited.
+If many tables are busy, a job of several of them could wait for ever, because some other job always asks for one of
+them. So the job that has waited longest may have a connection beyond its share, one such job at a time. Condition: none
+of its tables can be locked, because jobs for them were answered while it waited.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from external_upquery.shares import Kind, Shares
 
 
 class Waiter(Protocol):
-    """`read`: of a client, else a fill or a question of our own. `kind`: what it asks for. `place`: its place in the
-    queue, set here."""
+    """`read`: a client's read; otherwise a fill or a question of our own. `kind`: what it asks for. `place`: its place
+    in the queue, set here."""
 
     read: bool
     kind: Kind
@@ -73,7 +73,7 @@ class Waiting(Generic[WaiterT]):
         return any(waiter in queue for queue in self._queues.values())
 
     def may_run(self, waiter: WaiterT) -> bool:
-        """Whether it may run now, as far as the others are concerned: nobody that may is ahead of it."""
+        """Whether this job may run now: no job ahead of it may."""
         return self.would_run(waiter.read, waiter.kind)
 
     def would_run(self, read: bool, kind: Kind) -> bool:
@@ -127,7 +127,7 @@ class Waiting(Generic[WaiterT]):
         self.shares.took(waiter.kind)
 
     def ended(self, waiter: WaiterT, *, answered: bool = True) -> None:
-        """It runs no more. `answered`: what it asks for is neither locked nor down."""
+        """The job has ended. `answered`: what it asked for is neither locked nor down."""
         if answered:
             if len(self._answered) >= MOST_KNOWN:
                 self._answered.clear()

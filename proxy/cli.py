@@ -207,7 +207,7 @@ doctor = click.Command(
     "doctor",
     callback=run_doctor,
     params=[setting_option(BY_NAME[name]) for name in ("upstream", "upstream-file", "config", "upquery-connections")],
-    help="Check the MySQL or Vitess behind: version, GTIDs, stream, privileges; each finding with what mends it.",
+    help="Check whether MySQL or Vitess can be cached: version, GTIDs, stream, privileges. Findings name their cure.",
 )
 doctor = json_option(doctor)
 

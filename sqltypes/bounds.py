@@ -1,8 +1,7 @@
-"""What a condition says of the values of single columns: at least this, at most that.
+"""The bounds that a condition gives to single columns: at least this, at most that.
 
-A column and what bounds it compare in Python as the condition compares them (`sqltypes.compile`): neither is a string,
-and both are of one kind. Nothing is said of a condition that a row might make raise an error: a row that is left out by
-its bounds could have been that one.
+Python compares a column and its bound as the condition does (`sqltypes.compile`): neither is a string, and both are of
+one kind. A condition that may raise an error for some row gives no bounds, because the bounds could leave out that row.
 """
 
 from __future__ import annotations

@@ -5,8 +5,8 @@
 weights are not proven.
 
 Weights come from MySQL itself (`collation_tables.py`; the generator asks WEIGHT_STRING for every code point). Nearly
-all keys are ASCII, and those take a path of one `str.translate` without the tables: a key spells each weight by an
-ASCII character that has it, if any has.
+all keys are ASCII. Those take one `str.translate` without the tables: a key spells each weight by an ASCII character
+that has it, if there is one.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""In which type MySQL compares two expressions, and the two made comparable in it.
+"""The type in which MySQL compares two expressions, and both sides converted to it.
 
 `aligned(a, b)` gives both sides in one domain, so that plain Python comparison (for strings: of their collation keys)
 is MySQL's:
@@ -15,9 +15,9 @@ is MySQL's:
 All else (numbers with strings, JSON, geometry, vectors, mixed collations without a winner) is refused: MySQL would go
 through a double, or its rules are not reproduced. Sessions are taken to be in UTC.
 
-Refused as well is what MySQL compares otherwise through an index than without one, for nobody knows which it takes: a
-constant with more digits of the fraction than the date-time beside it has, which an index rounds; large integers beside
-DOUBLE; strings of two collations of which only one pads with spaces.
+It also refuses comparisons that differ with and without an index, because MySQL chooses: a constant with more
+fractional digits than the date-time beside it, which an index rounds; large integers beside DOUBLE; strings of two
+collations of which only one pads with spaces.
 """
 
 from __future__ import annotations
@@ -125,8 +125,8 @@ _SMALL_INTEGERS = frozenset({"tinyint", "smallint", "mediumint", "int", "year"})
 
 
 def refuse_large(exprs: Sequence[Expr]) -> None:
-    """Raises UnsupportedQuery for exact numbers beside a DOUBLE that are not surely DOUBLEs themselves: MySQL may
-    compare them as they are through an index, and without one as DOUBLEs."""
+    """Raises UnsupportedQuery for exact numbers beside a DOUBLE that may not be exact as DOUBLEs. MySQL may compare
+    them as they are through an index, and as DOUBLEs without one."""
     if all(_small_literal(expr) for expr in exprs if expr.type.is_approximate):
         exprs = [expr for expr in exprs if expr.type.name == "bit"]
     for expr in exprs:
@@ -153,8 +153,8 @@ def _small_literal(expr: Expr) -> bool:
 
 
 def refuse_tolerance(*exprs: Expr) -> None:
-    """Raises UnsupportedQuery where a FLOAT(m,d) or DOUBLE(m,d), or what is made of one, is compared with numbers of a
-    fixed number of digits: MySQL takes numbers that are less than half of the last digit apart for equal."""
+    """Raises UnsupportedQuery if a FLOAT(m,d) or DOUBLE(m,d), or a value made of one, is compared with numbers of a
+    fixed number of digits. MySQL takes numbers for equal that differ by less than half of the last digit."""
     if any(expr.type.has_fixed_digits for expr in exprs) and not any(_any_digits(expr) for expr in exprs):
         raise UnsupportedQuery("comparison_type", "MySQL compares a FLOAT(m,d) or DOUBLE(m,d) with a tolerance")
 

@@ -1,8 +1,8 @@
 """Expressions as Python functions: source text is generated and executed once per plan.
 
-`Codegen` is the collector of one generated module: constants and functions are bound to names in its namespace. What is
-written never evaluates an operand twice, tests for NULL only where an operand may be NULL, and skips what the collation
-or type does not need.
+`Codegen` is the collector of one generated module: constants and functions are bound to names in its namespace. The
+generated code never evaluates an operand twice, tests for NULL only where an operand may be NULL, and skips work that
+the collation or type does not need.
 
 The convenient entry points are `compile_row`, `compile_predicate`, `compile_key` and `compile_sort_key`: functions
 f(row, params=()) over one flat tuple whose positions are given by `layout`: {(source, column name in lower case):

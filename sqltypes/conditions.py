@@ -1,7 +1,7 @@
 """Comparisons of two values, and those of one with several: BETWEEN, IN and CASE x WHEN.
 
-MySQL takes one collation, one time or one number format for all that IN or CASE compares: comparing pair by pair may
-give something else. UnsupportedQuery as `functions.call`.
+MySQL takes one collation, one time or one number format for all values of an IN or CASE; comparing pair by pair may
+give another result. Raises UnsupportedQuery as `functions.call`.
 """
 
 from __future__ import annotations
@@ -47,7 +47,8 @@ def compare(op: str, args: Args) -> Call:
 
 
 def _refuse_chosen_dates(args: Args) -> None:
-    """A date with a zero in it that COALESCE, IF, CASE or their kind gives is NULL, or not, to what compares it."""
+    """Refuses a date with a zero in it that COALESCE, IF, CASE or their kind gives: it may be NULL, or not, in the
+    comparison around it."""
     for arg in args:
         while isinstance(arg, Call) and arg.op in ("widen", "cast"):
             (arg,) = arg.args

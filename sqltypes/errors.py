@@ -94,7 +94,7 @@ class UnsupportedQuery(UpwellError):
 
 
 class NeedRelations(UpwellError):
-    """Planning needs these (schema, name) reflected first. Raised by the planner, answered by who called it."""
+    """Planning needs these (schema, name) reflected first. The planner raises it; its caller answers it."""
 
     reason = "need_relations"
 
@@ -118,8 +118,7 @@ class ComparedElsewhere(BadParameters):
 class EvaluationError(UpwellError):
     """An expression has no value that is proven to be MySQL's (out of range, or MySQL's own error).
 
-    Whoever maintains state drops what depends on the value: it becomes a hole, and MySQL answers or reports the error
-    itself.
+    State that depends on the value becomes a hole, and MySQL answers or reports the error itself.
     """
 
     reason = "cannot_compute"
@@ -136,8 +135,8 @@ class UnprovenString(EvaluationError):
 
 
 class OtherTypes(EvaluationError):
-    """MySQL answers this read with columns of other types than those of the answers that a cache holds: what a
-    parameter is given decides of what type a column is. The read is MySQL's to answer."""
+    """MySQL answers this read with columns of other types than the cache's, because a parameter's value decides a
+    column's type. MySQL must answer it."""
 
     reason = "other_types"
 
@@ -190,8 +189,7 @@ class DeadlinePassed(UpwellError):
 
 
 class TooStale(UpwellError):
-    """Neither what is held nor MySQL itself is as fresh as the read asked for, or the caller wanted no answer of
-    MySQL's instead."""
+    """Neither the held answer nor MySQL's is as fresh as the read asked for, or the caller did not want MySQL's."""
 
     reason = "too_stale"
 
@@ -217,7 +215,7 @@ class CannotFill(UpwellError):
 
 
 class DoesNotFit(CannotFill):
-    """`keys` were to be filled, of which about `fits` find room in memory."""
+    """`keys` were to be filled; memory has room for about `fits` of them."""
 
     def __init__(self, message: str, keys: int = 0, fits: int = 0) -> None:
         super().__init__(message)
@@ -257,7 +255,7 @@ class ConfigError(UpwellError):
 
 
 class Fault(UpwellError):
-    """What Upwell could not do though MySQL can. The read is MySQL's to answer; no client is told."""
+    """Work that Upwell failed to do and MySQL can do. MySQL answers the read; no client is told."""
 
     reason = "fault"
 

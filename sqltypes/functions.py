@@ -1,9 +1,9 @@
-"""Typed calls: what an operator or function gives in MySQL, and refusal where it is not reproduced exactly.
+"""Typed calls: the result of an operator or function in MySQL, or a refusal if it is not reproduced exactly.
 
 `call(op, args)` is the one constructor of `Call` nodes. It brings the arguments into the domain in which MySQL computes
-(`comparison.py`, `conditions.py`), rewrites what is sugar (BETWEEN, NULLIF, IF, IFNULL, MOD, <> of lists) and gives the
-result MySQL's type and nullability. What it returns is not always a Call of that `op`. UnsupportedQuery has the code
-"function", "comparison_type", "collation", "parameter_type" or "decimal_scale".
+(`comparison.py`, `conditions.py`). It rewrites sugar (BETWEEN, NULLIF, IF, IFNULL, MOD, <> of lists), so the result is
+not always a Call of that `op`. The result has MySQL's type and nullability. UnsupportedQuery has the code "function",
+"comparison_type", "collation", "parameter_type" or "decimal_scale".
 
 A parameter whose type is "null" takes the type of what it is compared with; see the parameters of the result
 (`expression.walk`).
@@ -268,8 +268,8 @@ def _if(op: str, args: Args) -> Expr:
 
 
 def _nullif(op: str, args: Args) -> Expr:
-    """Of a TIME it is a string, which orders in another way; of an ENUM or SET its text; of a ZEROFILL number with
-    zeros, or without."""
+    """NULLIF. Of a TIME it is a string, which orders differently, and of a ZEROFILL number it may have zeros: both are
+    refused. Of an ENUM or SET it is the text."""
     value, other = args
     if value.type.name in ("null", "time") or value.type.zerofill:
         raise refuse(op, *args)

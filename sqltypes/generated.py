@@ -51,7 +51,7 @@ def code_of(source: str, file: str) -> CodeType:
 
 @contextmanager
 def recording() -> Iterator[dict[str, CodeType]]:
-    """What is used meanwhile, by its source."""
+    """Records the names that are used meanwhile, by their source."""
     used = _codes.used = {}
     try:
         yield used

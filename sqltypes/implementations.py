@@ -288,8 +288,9 @@ def _plain(value: str) -> str:
 
 
 def _regex(pattern: str, escape: str) -> str:
-    """Each piece between two `%` is taken where it fits first, and that is not tried again: if the rest fits behind a
-    later place, it fits behind the first one, too. Else the time would grow with the power of the number of `%`."""
+    """Takes each piece between two `%` at the first place where it fits, and never tries another: if the rest fits
+    after a later place, it fits after the first one, too. Otherwise the time would grow with the power of the number of
+    `%`."""
     pieces: list[list[str]] = [[]]
     characters = iter(pattern)
     for character in characters:

@@ -1,9 +1,8 @@
-"""Order as ORDER BY's: NULLs first, strings by collation, ENUM by index, SET by bits; descending is the exact
-reverse.
+"""Order as ORDER BY's: NULLs first, strings by collation, ENUM by index, SET by bits; descending is the exact reverse.
 
-Where MySQL sorts, it takes the first max_sort_length bytes of the weights of a PAD SPACE string alone, at least 1,024
-in a session that has hits (`proxy/mysql/state/session_variables.py`), and through an index all of it. So a longer one
-has no key in the order.
+A sort in MySQL uses only the first max_sort_length bytes of a PAD SPACE string's weights: at least 1,024 in a session
+that has hits (`proxy/mysql/state/session_variables.py`). An index uses all of them. So a longer string has no key in
+the order.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """A client's parameter as a value of the column that it is compared with.
 
-The rule: where MySQL would compare in the column's own type, or where comparing there is proven to be the same, the
-value is converted to the column's canonical form; a value outside the column's range stays exact and finds nothing.
-Where MySQL would compare in another type (a string with letters beside an INT goes through DOUBLE) the read is MySQL's:
+The rule: if MySQL compares in the column's own type, or comparing there is proven to be the same, the value is
+converted to the column's canonical form. A value outside the column's range stays exact and finds nothing. If MySQL
+compares in another type (a string with letters beside an INT goes through DOUBLE), the read is MySQL's:
 ComparedElsewhere.
 """
 
@@ -28,8 +28,8 @@ _TOO_LARGE = 10**MAX_DIGITS
 
 
 class Moment(str):
-    """A date, date-time or time that was sent as such: MySQL compares a string column with it in another way than with
-    the string of the same letters."""
+    """A date, date-time or time that was sent as such. MySQL compares a string column with it differently than with a
+    string of the same letters."""
 
     __slots__ = ()
 
@@ -40,8 +40,8 @@ class Moment(str):
 
 @dataclass(frozen=True, slots=True)
 class AsBound:
-    """A value that was bound to a prepared statement where no column tells the type: MySQL may read it otherwise than
-    the literal of the same value. `unsigned`: it was bound as a whole number without a sign."""
+    """A value bound to a prepared statement where no column tells the type. MySQL may read it differently from a
+    literal of the same value. `unsigned`: it was bound as an unsigned whole number."""
 
     value: Value
     unsigned: bool = False

@@ -1,4 +1,4 @@
-"""What a source's tables look like, as far as a cache must know.
+"""The schema of a source's tables, as far as a cache must know it.
 
 Built by `external_upquery/mysql/schema_source.py` by reflection, read by everybody above. All of it is immutable: a
 changed table is a new `Table`.
@@ -117,8 +117,8 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class IndexPart:
-    """By what the entries of an index follow each other: a column, in lower case, or "" for something that is none.
-    `falling`: in descending order; `whole`: by all of the value, not by its first letters alone."""
+    """A part of an index's order: a column, in lower case, or "" for a part that is no column. `falling`: descending;
+    `whole`: by the whole value, not by its first letters."""
 
     name: str
     falling: bool = False

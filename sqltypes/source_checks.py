@@ -1,6 +1,7 @@
-"""What a source must be for its change stream to be followed: judged by the doctor, and by the stream at each login.
+"""The checks that a source must pass for its change stream to be followed. The doctor makes them, and the stream at
+each login.
 
-`stream_findings` is a function of what the server says of itself, so both ask the same and find the same.
+`stream_findings` is a function of the server's own statements, so both ask the same and find the same.
 """
 
 from __future__ import annotations

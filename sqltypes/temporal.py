@@ -1,9 +1,8 @@
 """Dates, date-times and times as text and as canonical values.
 
-The canonical text of a DATE, DATETIME or TIMESTAMP is such that plain comparison of the strings is MySQL's comparison,
-also between the types and between different fractional digits, once a midnight is written as the date alone and
-trailing zeros of the fraction are cut: `comparable`. Only full, valid literals are taken; MySQL's many lenient forms
-are left to MySQL.
+Canonical texts of DATE, DATETIME and TIMESTAMP compare as plain strings in MySQL's order. That also holds between the
+types and between different fractional digits, once `comparable` has written a midnight as the date alone and cut
+trailing zeros of the fraction. Only full, valid literals are taken; MySQL's many lenient forms are left to MySQL.
 """
 
 from __future__ import annotations

@@ -168,7 +168,7 @@ def double_text(value: float, scale: int | None = None) -> str:
 
 
 def _fixed(value: float, scale: int) -> str:
-    """The shortest digits that give it back, where no more than `scale` of them are behind the point; else rounded."""
+    """The shortest digits that give the number back, if at most `scale` of them follow the point; else rounded."""
     digits = Decimal(repr(value))
     if -int(digits.as_tuple().exponent) <= scale:
         return f"{digits:.{scale}f}"

@@ -1,10 +1,10 @@
 """Time zones as MySQL has them: from the instants of TIMESTAMP columns to what a zone's clocks say, and back. Pure.
 
 An instant is text in UTC, as TIMESTAMPs are held (`sqltypes/schema.py`): 'YYYY-MM-DD HH:MM:SS' and a fraction. MySQL
-shows it by the clocks of the session's zone, and reads date-times that are compared with a TIMESTAMP by them. Between
-two changes of a zone's clocks both directions add or take away one number of seconds. Where the clocks are set back, an
-hour comes twice; where they are set forward, one never comes. What MySQL finds for such an hour its plan decides (an
-index holds instants, a scan compares what the clocks say), so nothing is said of it here.
+shows it by the clocks of the session's zone, and reads date-times beside a TIMESTAMP by them. Between two changes of a
+zone's clocks both directions add or subtract one number of seconds. When clocks are set back, an hour comes twice; when
+they are set forward, one never comes. MySQL's plan decides what it finds for such an hour (an index holds instants, a
+scan compares clock times), so this module gives no answer for it.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ UNSET = "0000-00-00"  # the zero date is no instant
 
 
 class Zone:
-    """The clocks of one zone. `changes`: the seconds since 1970 from which on another offset counts, ascending;
-    `offsets`: how many seconds the clocks are ahead of UTC, before the first change, and from each on."""
+    """The clocks of one zone. `changes`: the seconds since 1970 at which the offset changes, ascending. `offsets`: how
+    many seconds the clocks are ahead of UTC, before the first change and from each on."""
 
     def __init__(self, name: str, changes: Sequence[int], offsets: Sequence[int]) -> None:
         self.name = name
@@ -83,7 +83,7 @@ class Zone:
 
 
 class _Minutes(dict[str, str]):
-    """By the minute of an instant what the clocks say; "" where that is not the same all minute."""
+    """The clocks' text by the minute of an instant; "" if the offset changes within the minute."""
 
     def __init__(self, zone: Zone) -> None:
         super().__init__()

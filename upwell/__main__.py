@@ -1,11 +1,11 @@
 """The command `upwell`.
 
-The clients' commands (`cache`, `fill`, `audit`, `bench`) need grpcio, protobuf, click and rich only. `serve`,
-`doctor` and `rank` are loaded from the application's packages by name when they are asked for: those lie beside this
-package in a checkout and under `upwell/app/` in an installed one, out of everybody else's way.
+The clients' commands (`cache`, `fill`, `audit`, `bench`) need grpcio, protobuf, click and rich only. `serve`, `doctor`
+and `rank` are loaded by name from the application's packages when they are used. Those packages lie beside this one in
+a checkout, and under `upwell/app/` in an installed one, where they collide with nobody's.
 
-Exit status: 0 done, 1 it found what it was asked to look for, 2 wrong usage, 3 the proxy or the source cannot be
-reached. Whatever is wrong is one line on stderr.
+Exit status: 0 done, 1 found what it was asked to look for, 2 wrong usage, 3 the proxy or the source cannot be reached.
+An error is one line on stderr.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def commands() -> click.Group:
     group = click.version_option(upwell.__version__, message="upwell %(version)s")(group)
     group.add_command(forwarded("serve", "Run the proxy."))
     group.add_command(
-        forwarded("doctor", "Check the MySQL behind: what keeps it from being cached, and what mends it.")
+        forwarded("doctor", "Check whether the database can be cached, and print what mends each finding.")
     )
     group.add_command(cache)
     group.add_command(fill)

@@ -32,8 +32,8 @@ __all__ = ["Answer", "Cache", "Client", "Event", "Freshness", "Session", "Upwell
 class Client:
     """A connection to a proxy: `target` is HOST:PORT, `tls` as `upwell.wire.Tls`, `timeout` in seconds or None.
 
-    `token`: the one that the proxy asks for; None: that of the token file, for a proxy that the same user runs on this
-    machine (`upwell.token_file`).
+    `token`: the proxy's token; None: read it from the token file of a proxy that the same user runs on this machine
+    (`upwell.token_file`).
     """
 
     def __init__(
@@ -128,7 +128,7 @@ class Client:
         return answer
 
     def session(self, fresh: Freshness = ANY) -> Session:
-        """Reads that show what the session wrote and never go back. `fresh`: what each of them asks for besides."""
+        """Reads that show the session's writes and never go back in time. `fresh`: what each read asks for besides."""
         return Session(self, fresh)
 
     async def status(self, *, timeout: float | None = None) -> pb.StatusResponse:
@@ -138,8 +138,9 @@ class Client:
     async def audit(
         self, cache: str = "", *, by: str = "size", repair: bool = False, timeout: float | None = None
     ) -> AsyncGenerator[wire.Audited, None]:
-        """Compares what a cache holds, or all of them, with MySQL, each key at one position, and tells how far it is;
-        of each cache at last with `done`. `repair`: what differs becomes a hole. `by`: as `Cache.fill`."""
+        """Compares the answers that one cache or all of them hold with MySQL, each key at one position. Yields its
+        progress, and last for each cache a result with `done`. `repair`: a key that differs becomes a hole. `by`: as
+        `Cache.fill`."""
         call = self._audit(wire.audit_request(cache, by, repair=repair), timeout)
         try:
             async for message in call:
@@ -198,7 +199,7 @@ class Client:
 
 
 class Cache:
-    """A cache by name. Reads take `fresh`, how fresh the answer must be; without it, it is what is held."""
+    """A cache by name. Reads take `fresh`: how fresh the answer must be. Without it they give the held answer."""
 
     def __init__(self, client: Client, name: str, token: Token = NO_TOKEN) -> None:
         self._client = client
@@ -287,9 +288,9 @@ class Cache:
 
 
 class Session:
-    """What one user does, in order: his reads show what he wrote, and never go back in time.
+    """One user's reads and writes, in order: reads show the user's writes, and never go back in time.
 
-    `token`: what the next read will ask for, for a session that goes on elsewhere.
+    `token`: the demand of the next read; with it a session can go on elsewhere.
     """
 
     def __init__(self, client: Client, fresh: Freshness) -> None:

@@ -1,4 +1,4 @@
-"""`upwell audit`: is what the caches hold what MySQL has?"""
+"""`upwell audit`: compares the held answers with MySQL."""
 
 from __future__ import annotations
 

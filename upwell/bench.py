@@ -1,7 +1,7 @@
 """`upwell bench`: how many reads a second a running proxy answers on one cache, as this client sees it.
 
-A closed loop of several callers on one event loop. The keys are read once before the measured time, so that they are
-held if they fit; what share was hits is part of the result. The client's own CPU is usually the limit.
+Several callers in a closed loop on one event loop. Each key is read once before the measurement, so it is held if it
+fits. The result says which share was hits. The client's own CPU is usually the limit.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ Key = tuple[object, ...]
 
 @dataclass
 class Tally:
-    """What the callers count: seconds of each call, and how each key was served."""
+    """The callers' counts: seconds of each call, and how each key was served."""
 
     seconds: list[float] = field(default_factory=list)
     served: Counter[str] = field(default_factory=Counter)

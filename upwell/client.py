@@ -34,8 +34,8 @@ __all__ = ["Answer", "Cache", "Client", "Event", "Freshness", "Session", "Upwell
 class Client:
     """A connection to a proxy: `target` is HOST:PORT, `tls` as `upwell.wire.Tls`, `timeout` in seconds or None.
 
-    `token`: the one that the proxy asks for; None: that of the token file, for a proxy that the same user runs on this
-    machine (`upwell.token_file`).
+    `token`: the proxy's token; None: read it from the token file of a proxy that the same user runs on this machine
+    (`upwell.token_file`).
     """
 
     def __init__(
@@ -130,7 +130,7 @@ class Client:
         return answer
 
     def session(self, fresh: Freshness = ANY) -> Session:
-        """Reads that show what the session wrote and never go back. `fresh`: what each of them asks for besides."""
+        """Reads that show the session's writes and never go back in time. `fresh`: what each read asks for besides."""
         return Session(self, fresh)
 
     def status(self, *, timeout: float | None = None) -> pb.StatusResponse:
@@ -140,8 +140,9 @@ class Client:
     def audit(
         self, cache: str = "", *, by: str = "size", repair: bool = False, timeout: float | None = None
     ) -> Iterator[wire.Audited]:
-        """Compares what a cache holds, or all of them, with MySQL, each key at one position, and tells how far it is;
-        of each cache at last with `done`. `repair`: what differs becomes a hole. `by`: as `Cache.fill`."""
+        """Compares the answers that one cache or all of them hold with MySQL, each key at one position. Yields its
+        progress, and last for each cache a result with `done`. `repair`: a key that differs becomes a hole. `by`: as
+        `Cache.fill`."""
         call = self._audit(wire.audit_request(cache, by, repair=repair), timeout)
         try:
             for message in call:
@@ -199,7 +200,7 @@ class Client:
 
 
 class Cache:
-    """A cache by name. Reads take `fresh`, how fresh the answer must be; without it, it is what is held."""
+    """A cache by name. Reads take `fresh`: how fresh the answer must be. Without it they give the held answer."""
 
     def __init__(self, client: Client, name: str, token: Token = NO_TOKEN) -> None:
         self._client = client
@@ -262,10 +263,10 @@ class Cache:
         by: str = "size",
         timeout: float | None = None,
     ) -> Iterator[wire.Progress]:
-        """Fills these keys, or `hot` of those that were held before the proxy's start, or all that have rows, and
-        tells how far it is, at the end with `done`. A key is a list or tuple of parameters, or the only parameter
-        itself. `by`: direct, spark, or size, which takes Spark for large ones. Closed before its end, it fills no more.
-        Raises CannotFill, SparkUnavailable, BadParameters, ..."""
+        """Fills these keys, or `hot` of those held before the proxy's start, or all keys with rows. Yields its
+        progress, the last one with `done`. A key is a list or tuple of parameters, or the only parameter itself. `by`:
+        direct, spark, or size (Spark for large fills). Closing the iterator ends the fill. Raises CannotFill,
+        SparkUnavailable, BadParameters, ..."""
         call = self._client._fill(wire.fill_requests(self.name, keys, by, hot), timeout)
         try:
             for message in call:
@@ -290,9 +291,9 @@ class Cache:
 
 
 class Session:
-    """What one user does, in order: his reads show what he wrote, and never go back in time.
+    """One user's reads and writes, in order: reads show the user's writes, and never go back in time.
 
-    `token`: what the next read will ask for, for a session that goes on elsewhere.
+    `token`: the demand of the next read; with it a session can go on elsewhere.
     """
 
     def __init__(self, client: Client, fresh: Freshness) -> None:

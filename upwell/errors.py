@@ -1,4 +1,4 @@
-"""What a call of the client raises.
+"""Errors that the client's calls raise.
 
     UpwellError
     +-- BadParameters         wrong number or type of parameters

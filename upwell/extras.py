@@ -1,7 +1,7 @@
-"""How to install the parts of Upwell that are left out: `server`, `spark`, `rank`.
+"""How to install Upwell's optional parts: `server`, `spark`, `rank`.
 
-pip notes where it took a package from (`direct_url.json`, PEP 610). So the hint names what works here: the same
-folder or file again, or the package index where that was it.
+pip notes where a package came from (`direct_url.json`, PEP 610). So the hint names a source that works here: the same
+folder or file, or the package index.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""`upwell fill`: many keys of a cache at once, with a bar that shows how far it is."""
+"""`upwell fill`: fills many keys of a cache at once, with a progress bar."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""How fresh an answer must be, and what a session has seen of it so far.
+"""How fresh an answer must be, and what a session has seen so far.
 
-A session's reads show what it wrote and never go back. It keeps the GTIDs of its writes, which every answer must
-contain, and what may have been in the answers that it was given, than which no later one may be older.
+A session's reads show its writes and never go back in time. It keeps the GTIDs of its writes: every answer must contain
+them. It keeps the GTIDs that its answers may have contained: no later answer may be older.
 """
 
 from __future__ import annotations
@@ -115,7 +115,7 @@ class Token:
 
 
 class NoToken(Token):
-    """Of reads outside of sessions: each asks for what it says itself."""
+    """For reads outside of sessions: each states its own demand."""
 
     def __init__(self) -> None:
         super().__init__(Freshness())

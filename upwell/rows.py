@@ -70,8 +70,8 @@ def row_type(columns: Sequence[pb.Column]) -> RowType:
 class Answer(list[Row]):
     """The rows of an answer, and where they came from.
 
-    `served`: "hit", "miss" or "passed"; `why`: the reason for "passed". `position`: the GTID set that the rows reflect.
-    `horizon`: all of which some may be in the rows; mostly the same.
+    `served`: "hit", "miss" or "passed"; `why`: the reason for "passed". `position`: the GTIDs that the rows surely
+    reflect. `horizon`: the GTIDs that they may reflect; mostly the same.
     """
 
     served: str = ""

@@ -1,8 +1,8 @@
 """The token file: how a client finds the token of a proxy that the same user runs on this machine.
 
 A proxy without `--grpc-token-file` makes a new token at each start. It writes it to `grpc/PORT.token` below its state
-directory and below its user's usual one, readable by that user alone. A client that is given no token and is to
-connect to this machine looks there, before each call: a proxy that was started anew has another token.
+directory and below its user's usual one, readable by that user alone. A client without a token that connects to this
+machine looks there before each call, because a restarted proxy has another token.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def metadata_of(token: str) -> Metadata:
 
 
 class Credentials:
-    """What a client's calls carry: the given token, or what the token file of the target holds now."""
+    """The credentials of a client's calls: the given token, or the one that the target's token file holds now."""
 
     def __init__(self, target: str, token: str | None) -> None:
         self._given: Metadata | None = None if token is None else metadata_of(token)

@@ -1,4 +1,4 @@
-"""What the synchronous and the asyncio client share: method names, messages in, values out, and when to try again."""
+"""Parts that the synchronous and the asyncio client share: method names, messages, values, and when to try again."""
 
 from __future__ import annotations
 
@@ -55,9 +55,9 @@ FILL_KEYS = 1000  # of one message
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How far a large fill is. `keys`: in all, 0 as long as that is not known; `held` of them are held; `left` of them
-    could not be: they are filled when they are read. `rows`: those that MySQL has sent. `by`: direct or spark, "" as
-    long as it is not known. `why`: the last reason for which keys were left, or for which it is not by Spark."""
+    """The progress of a large fill. `keys`: in all, 0 while unknown. `held`: how many of them are held. `left`: how
+    many could not be held; they are filled when they are read. `rows`: how many MySQL has sent. `by`: direct or spark,
+    "" while unknown. `why`: the last reason why keys were left, or why Spark is not used."""
 
     keys: int
     held: int
@@ -73,10 +73,10 @@ class Progress:
 
 @dataclass(frozen=True, slots=True)
 class Audited:
-    """How far an audit is with one cache. `keys`: held when it came to it; `compared` of them were compared or are not
-    held any more; `left` of them could not be: they are written all the time. `different`: with `done`, the keys that
-    are held otherwise than MySQL has them, as JSON; `repaired` of them were made holes. `why`: why the cache was not
-    compared, or not by Spark."""
+    """The progress of an audit in one cache. `keys`: how many were held when the audit came to it. `compared`: how many
+    were compared, or are no longer held. `left`: how many could not be compared, because they are written all the time.
+    `different`: with `done`, the keys whose held answer is not MySQL's, as JSON. `repaired`: how many of those became
+    holes. `why`: why the cache was not compared, or not by Spark."""
 
     cache: str
     keys: int
@@ -223,8 +223,8 @@ def stream_requests(
     asked: dict[int, int],
     unsent: list[tuple[int, UpwellError]],
 ) -> Iterator[pb.StreamRequest]:
-    """One request a key, each made when it is sent; `asked` gets what the token said of it, by the key's place.
-    `unsent` gets the keys that no request can hold: what is raised here would end the whole stream."""
+    """One request for each key, made when it is sent. `asked` gets the token's demand for it, by the key's place.
+    `unsent` gets keys that no request can hold: an exception here would end the whole stream."""
     for id, key in enumerate(keys):
         try:
             message, number = token.ask(fresh)

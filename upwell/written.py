@@ -6,9 +6,9 @@
     connection.commit()
     session.wrote(gtids(connection))
 
-MySQL sends a transaction's GTID with the answer to its COMMIT where the session asks for it (`session_track_gtids`).
-PyMySQL passes that over; `TrackingConnection` reads it. With any other driver `gtids` asks MySQL what it has executed,
-which costs a round trip and has everybody's transactions in it: the reads after it may wait for more than is needed.
+MySQL sends a transaction's GTID with the answer to its COMMIT if the session asks for it (`session_track_gtids`).
+PyMySQL ignores that; `TrackingConnection` reads it. With any other driver `gtids` asks MySQL for all executed GTIDs.
+That costs a round trip, and later reads may wait for other sessions' transactions, too.
 
 Needs PyMySQL, which the rest of the client does not.
 """
@@ -30,7 +30,7 @@ _Plain: Any = Connection  # the stubs lack what is overridden here
 class TrackingConnection(_Plain):  # type: ignore[misc]  # of no declared class
     """A PyMySQL connection. `gtid`: of the last transaction that it committed, "" while there is none.
 
-    What writes nothing, such as an update that changes no row, has no GTID and leaves it as it was.
+    A statement that writes nothing, such as an update that changes no row, has no GTID and leaves it unchanged.
     """
 
     gtid = ""
@@ -61,7 +61,8 @@ class TrackingConnection(_Plain):  # type: ignore[misc]  # of no declared class
 
 
 def own_gtid(message: bytes) -> str:
-    """The GTID in what follows the warnings of an OK packet: a text, then the changes of state; "" if there is none."""
+    """The GTID in the part of an OK packet after the warnings (a text, then the changes of state); "" if there
+    is none."""
     _, at = _text(message, 0)
     changes, _ = _text(message, at)
     at = 0

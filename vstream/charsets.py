@@ -1,7 +1,7 @@
-"""How the bytes of a character column become text, by MySQL's name of the character set.
+"""Decodes the bytes of a character column, by MySQL's name of the character set.
 
-Only character sets are here whose decoder equals MySQL's own conversion or raises, for every byte sequence of one and
-two bytes: a test asks the real server for all of them. Others are refused, never guessed.
+It has only character sets whose decoder equals MySQL's own conversion, or raises, for every sequence of one and two
+bytes: a test asks the real server for all of them. Others are refused, never guessed.
 """
 
 from __future__ import annotations

@@ -59,11 +59,11 @@ class Kind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """`tables`: `schema.name` of what a DDL concerns, views included, `schema.*` of all that a schema has; None: not
-    known, so all.
+    """`tables`: `schema.name` of each table and view that a DDL concerns, `schema.*` for a whole schema; None: unknown,
+    so all.
 
     `xa`: for XA, the verb and the xid as written; `starts_transaction`: the rows of CREATE TABLE ... SELECT follow.
-    `accounts`: it may change who may read what. `schema` False: of a DDL that only empties tables.
+    `accounts`: it may change rights. `schema` False: a DDL that only empties tables.
     """
 
     kind: Kind
@@ -118,8 +118,8 @@ def _classified(query: str, database: str, mode: int) -> Statement:
 
 
 def _is_doubtful(query: str, mode: int | None) -> bool:
-    """Whether some words may not be what MySQL has read: a version comment that not every server runs, a quote that
-    ends nowhere, quotes whose meaning is not known."""
+    """Whether some words may differ from those that MySQL has read: a version comment that not every server runs, a
+    quote without an end, quotes of unknown meaning."""
     if "/*!" in query:
         numbers = _VERSION.findall(query)
         if any(len(number) > 6 or int(number or 0) > _ALWAYS_RUN for number in numbers):
@@ -163,8 +163,8 @@ def _definition(verb: str, words: Sequence[_Word], database: str) -> Statement:
 
 
 def _object_at(words: Sequence[_Word]) -> int | None:
-    """Where the kind of object is named, behind OR REPLACE, ALGORITHM = ..., DEFINER = ... and SQL SECURITY ...; None
-    where anything else stands before it."""
+    """The index of the word that names the kind of object, after OR REPLACE, ALGORITHM = ..., DEFINER = ... and SQL
+    SECURITY ...; None if anything else stands before it."""
     at = 1
     while at < len(words):
         text, next_ = str(words[at]), str(words[at + 1]) if at + 1 < len(words) else ""

@@ -1,4 +1,4 @@
-"""What ends the reading of a stream."""
+"""Errors that end the reading of a stream."""
 
 from __future__ import annotations
 

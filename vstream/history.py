@@ -1,8 +1,9 @@
-"""Whether the history that a source tells of is still the one that was followed. Pure.
+"""Whether the source's history is still the one that was followed. Pure.
 
-What can have happened: another server answers; the server was set back (an older copy of its data, a crash that lost
-what was committed last) or began anew (RESET BINARY LOGS AND GTIDS), and may have committed as many transactions since,
-so that GTIDs alone tell nothing; changes went by without being in a binlog (gtid_purged set by hand).
+Several things can have happened. Another server answers. The server was set back: to an older copy of its data, or by a
+crash that lost the last commits. It began another history (RESET BINARY LOGS AND GTIDS). Since then it may have
+committed as many transactions as before, so GTIDs alone tell nothing. Or changes went by without being in a binlog
+(gtid_purged set by hand).
 """
 
 from __future__ import annotations
@@ -19,8 +20,8 @@ SAME_START = 1.5  # seconds by which two tellings of one start may differ: MySQL
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """What a server told of itself at a login. `started`: when it was started, by its own clock. `settings`: of
-    `PLANNED_BY`, "" what it does not have."""
+    """A server's description of itself at a login. `started`: its start by its own clock. `settings`: those of
+    `PLANNED_BY`, "" for one that it does not have."""
 
     server_uuid: str
     executed: GtidSet
@@ -34,10 +35,10 @@ class Known:
 
 
 def why_lost(position: GtidSet, last: tuple[Gtid, bytes] | None, before: Known | None, now: Known) -> str:
-    """Why the position is not of the history that the server tells now; "" if nothing says so.
+    """Why the position does not belong to the server's present history; "" if nothing says so.
 
-    `last`: the last transaction that was read, which can be asked for again, and compared; None: there was none since
-    the start, so nothing can be compared, and only a server that was not touched is believed.
+    `last`: the last transaction read, which can be asked for again and compared. None: there was none since the start,
+    so nothing can be compared, and only an untouched server is believed.
     """
     if not position.issubset(now.executed):
         return "the source does not have all of our position: it lost transactions, or another server answers"

@@ -1,4 +1,4 @@
-"""Values of a stream that take long to decode: rows are given with the raw ones in their places, and are finished in
+"""Values of a stream that take long to decode. Rows come with the raw values in their places, and are finished in
 steps. Pure."""
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ class Late(bytes):
     __slots__ = ()
 
     def steps(self) -> Generator[None, None, str]:
-        """What makes its text. Raises ValueError for what is no document."""
+        """The steps that make its text. Raises ValueError for bytes that are no document."""
         return json_steps(self)
 
 

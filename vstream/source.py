@@ -1,8 +1,8 @@
-"""The interface between a change stream and who consumes it; one implementation for each kind of source.
+"""The interface between a change stream and its consumer; one implementation for each kind of source.
 
 A source delivers whole transactions, one at a time, by calling its sink synchronously on the event loop's thread. It
 resumes by itself after a lost connection, at the last transaction that it gave to the sink, and never gives one twice.
-What it cannot understand it does not skip: it says `Ddl` (the tables concerned become holes) or `Gap` (everything
+It skips nothing that it does not understand: it says `Ddl` (the tables concerned become holes) or `Gap` (everything
 does).
 """
 
@@ -20,8 +20,8 @@ Sink = Callable[[StreamEvent], None]
 
 
 class ChangeSource(Protocol):
-    """A stream of changes in commit order. `busy`: whether the sink is not done with what it was given; while it is so,
-    nothing else is decoded. (What is told of lost history does not wait.)"""
+    """A stream of changes in commit order. `busy`: whether the sink still works on the last message; meanwhile nothing
+    else is decoded. (A message about lost history does not wait.)"""
 
     busy: Callable[[], bool]
 
@@ -51,7 +51,8 @@ class ChangeSource(Protocol):
         ...
 
     async def start(self, sink: Sink, position: GtidSet | None = None) -> GtidSet:
-        """Connects and begins to deliver what is not in `position` (None: the source's own now). Returns the start.
+        """Connects and begins to deliver all transactions that are not in `position` (None: the source's position now).
+        Returns the start.
 
         Raises SourceDown, SourceError (wrong credentials, a privilege that is missing) or ConfigError (a source that
         cannot be followed, with the reason) if the first connection fails; later ones are retried without end.
@@ -74,9 +75,8 @@ class ChangeSource(Protocol):
         ...
 
     def age(self) -> float:
-        """Seconds since which the position may lack something: an upper bound, as far as the clocks agree, where `lag`
-        takes a short silence for rest.
-        """
+        """For how many seconds the position may have lacked something: an upper bound, as far as the clocks agree.
+        `lag` takes a short silence for rest; this does not."""
         ...
 
     @property
@@ -95,7 +95,7 @@ class ChangeSource(Protocol):
         ...
 
     def reconnect(self, reason: str) -> None:
-        """Connects anew and looks whose history answers; for one who doubts that it is still the same."""
+        """Connects again and looks whose history answers: for a caller that doubts that it is still the same."""
         ...
 
     async def close(self) -> None:

@@ -1,1 +1,1 @@
-"""What is particular to a MySQL server: its bracket, its schema, its start-up check."""
+"""What is particular to a MySQL server: its schema, its start-up check, sessions with other settings."""

@@ -5,8 +5,8 @@
     the client's text         as its session sent it; or prepared, and executed with what it has bound
     COMMIT, COM_RESET_CONNECTION, SET NAMES, the pins
 
-So it is as at its login before it is asked again. Where one of the last four fails, or anything hangs, it is closed. It
-fills no cache, and no other connection is given a session's variables.
+After that the connection is as at its login. If one of the last four fails, or anything hangs, it is closed. It fills
+no cache, and it is the only connection that takes on a session's variables.
 """
 
 from __future__ import annotations
@@ -62,8 +62,9 @@ class Settings:
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """`text`: as the session sent it. `execution`: what follows the statement's id in COM_STMT_EXECUTE; b"" of a text.
-    `database`: that is selected; "": any. `tables`: that are read. `seconds`: that MySQL may take for it."""
+    """`text`: as the session sent it. `execution`: the bytes after the statement's id in COM_STMT_EXECUTE; b"" for a
+    text. `database`: the selected one; "": any. `tables`: those it reads. `seconds`: the longest time that MySQL may
+    take."""
 
     settings: Settings
     text: bytes
@@ -193,7 +194,7 @@ class OtherSession:
 
 @dataclass(frozen=True, slots=True)
 class _Opening:
-    """What goes before the client's own command; the last one prepares that, where it is an execution."""
+    """The commands before the client's own. The last one prepares that, if it is an execution."""
 
     packets: Sequence[bytes]
     plan: Plan

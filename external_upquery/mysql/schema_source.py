@@ -1,8 +1,8 @@
-"""Reflection: what the named relations of the source look like, and nothing about all the others.
+"""Reflection: reads the definitions of the named relations, and of no others.
 
-Primary and foreign keys come from SQLAlchemy's inspector; all else from SQLAlchemy Core queries on information_schema,
-because the inspector lacks invisible columns and inherited collations. Everything blocks, so it runs in a thread;
-names that do not exist are absent from the result.
+SQLAlchemy's inspector gives primary and foreign keys. It lacks invisible columns and inherited collations, so the rest
+comes from SQLAlchemy Core queries on information_schema. Everything blocks, so it runs in a thread. Names that do not
+exist are absent from the result.
 """
 
 from __future__ import annotations
@@ -163,10 +163,8 @@ NOTHING = Followed()
 
 @dataclass(frozen=True, slots=True)
 class Keys:
-    """Of one table: the primary key and the other unique ones, those left out that hold a part of a column, the
-    leading columns of each index that a search can use, the expressions that are parts of an index, and in which order
-    rows are read by each of those indexes.
-    """
+    """The keys of one table: the primary key, and unique keys of whole columns. Also the leading columns of each index
+    that a search can use, the expressions in indexes, and the order in which each of those indexes gives rows."""
 
     primary: tuple[str, ...]
     unique: tuple[tuple[str, ...], ...]
@@ -306,7 +304,7 @@ def _snapshot(connection: sa.Connection, names: Iterable[Name]) -> SchemaSnapsho
 def _reflect_schema(
     connection: sa.Connection, inspector: Inspector, facts: ServerFacts, schema: str, wanted: list[str]
 ) -> tuple[dict[Name, Relation], set[str]]:
-    """What is there, and the tables that were defined anew between two of the queries: of these nothing is told."""
+    """(the definitions, the tables that changed between two of the queries and are left out)."""
     columns: dict[Name, list[Column]] = {}
     # Named one database at a time: only so does information_schema find tables without reading all of them.
     for row in connection.execute(_rows_of(COLUMNS, schema, wanted).order_by("ORDINAL_POSITION")).mappings():

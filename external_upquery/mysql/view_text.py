@@ -19,8 +19,8 @@ def may_lack(definition: str) -> bool:
 
 
 def whole(definition: str, created: str) -> str | None:
-    """The definition as information_schema tells it, with the strings of what SHOW CREATE VIEW prints; None where the
-    two are not of one tree.
+    """The definition as information_schema tells it, with the strings that SHOW CREATE VIEW prints; None if the two
+    differ otherwise.
 
     >>> whole("select '?' AS `a?` from `d`.`t`", "CREATE VIEW `v` AS select '😀' AS `a?` from `t`")
     "select '😀' AS `a?` from `d`.`t`"

@@ -1,10 +1,10 @@
 """The columns of a statement's answers, as vtgate and a shard announce them. Pure.
 
-vtgate prepares a statement by what its plan computes. So it announces columns behind the last one that no answer has:
-those by which it sorts. And it tells no lengths of what it computes itself. A shard's MySQL prepares the same text, and
-knows both. But of which type a value is, vtgate says: it computes some values otherwise than MySQL does.
+vtgate prepares a statement by its own plan. So it announces extra columns at the end that no answer has: those by which
+it sorts. And it tells no lengths of values that it computes itself. A shard's MySQL prepares the same text and knows
+both. The types are vtgate's: it computes some values differently from MySQL.
 
-vtgate prepares statements that it then refuses: as it plans them it says so.
+vtgate prepares some statements and refuses them later, when it plans them.
 """
 
 from __future__ import annotations

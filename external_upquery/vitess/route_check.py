@@ -35,7 +35,8 @@ class Look:
 
 @dataclass(frozen=True, slots=True)
 class Looks:
-    """What is asked before and behind statements. `unknown`: tables of which no route is known that leads here."""
+    """Questions before and after the statements of an upquery. `unknown`: tables without a known route to this
+    keyspace."""
 
     asked: tuple[Look, ...] = ()
     unknown: tuple[str, ...] = ()

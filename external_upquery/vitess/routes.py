@@ -1,9 +1,9 @@
-"""What vtgate does with a keyspace's tables: from where it answers each, and by what its rows are distributed. Pure.
+"""The route of each table of a keyspace: from where vtgate answers it, and which vindex distributes its rows. Pure.
 
-No stream tells where that changes. MoveTables copies a table to another keyspace and switches vtgate's routing rules
-then: from that moment the table is read and written there, under its old name, too. The VSchema says by which vindex a
-key is on which shard; who puts another one there changes what vtgate finds. A partial MoveTables sends one shard of a
-keyspace to another one. So vtgate is asked, with statements that read nothing:
+No stream tells when a route changes. MoveTables copies a table to another keyspace and then switches vtgate's routing
+rules. From that moment the table is read and written there, under its old name, too. The VSchema says which vindex
+finds a key's shard; another vindex finds other rows. A partial MoveTables sends one shard of a keyspace to another
+keyspace. So vtgate is asked, with statements that read nothing:
 
  question                        | what it tells
 ---------------------------------+------------------------------------------------------------------------------------
@@ -51,8 +51,8 @@ def explain(statement: str) -> str:
 
 
 def reads_table(keyspace: str, table: str, by: Sequence[str] = ()) -> str:
-    """A statement that reads the table, by the name that clients have for it. `by`: columns of which a value is given:
-    its plan names the vindex that tells the shard."""
+    """A statement that reads the table, by its name for clients. `by`: columns with a given value. Its plan names the
+    vindex that finds the shard."""
     where = " AND ".join(f"{quoted(name)} = 1" for name in by)
     return f"SELECT 1 FROM {quoted(keyspace)}.{quoted(table)}" + (f" WHERE {where}" if by else "")
 
@@ -122,9 +122,8 @@ Vindexes = tuple[tuple[str, ...], ...]
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """What vtgate says of a table. `plan`: of `reads_table` by the columns `by`. `vindexes`: those by which its rows
-    are distributed: columns, name, type, parameters, owner; or why vtgate does not say it. `refused`: why there is no
-    plan."""
+    """What vtgate says of a table. `plan`: of `reads_table` by the columns `by`. `vindexes`: those that distribute its
+    rows (columns, name, type, parameters, owner), or why vtgate does not say. `refused`: why there is no plan."""
 
     plan: PlanText
     vindexes: Vindexes | str
@@ -198,7 +197,7 @@ class Routes:
         self._told: dict[str, Route] = {}  # of what was last said
 
     def known(self, table: str) -> Route | None:
-        """By which the table was reflected: all else that is known of it is of that route."""
+        """The route with which the table was reflected: everything else that is known of it belongs to that route."""
         return self._known.get(table)
 
     def reflected(self, table: str, route: Route, *, refused: bool) -> bool:
@@ -219,9 +218,9 @@ class Routes:
         definitions: Rows | None = None,
         vindexes: Mapping[str, Rows | SourceError] | None = None,
     ) -> Ddl | None:
-        """What vtgate says of each table now; the change of those that have another route than before: what they hold
-        is not known, and whether they can be cached is to be decided anew. `plans`: the answers to `question`.
-        `definitions`: that to `ALL_VINDEXES`. `vindexes`: to `vindexes_of` the tables `without_vindexes`."""
+        """What vtgate says of each table now, and the changes of tables whose route differs from before: what is held
+        of them is in doubt, and whether they can be cached must be decided again. `plans`: the answers to `question`.
+        `definitions`: to `ALL_VINDEXES`. `vindexes`: to `vindexes_of` for the tables `without_vindexes`."""
         all_of = {str(row[1]): tuple(map(str, row[1:])) for row in definitions or () if row[0] == self._keyspace}
         found = {}
         for table, answer in plans.items():
@@ -264,8 +263,8 @@ class Routes:
         return table in self._told and not self._told[table].elsewhere(self._keyspace, table)
 
     def without_vindexes(self, table: str) -> bool:
-        """Whether vtgate has refused to say by what its rows are distributed: where it does not refuse it any more, the
-        plan may be what it was."""
+        """Whether vtgate refused to tell the table's vindexes. Once it no longer refuses, the plan may still be the
+        same."""
         return table in self._told and isinstance(self._told[table].vindexes, str)
 
     def asked(self, table: str) -> str:

@@ -1,7 +1,8 @@
-"""Reflection of a keyspace of Vitess: its tables are what its shards' MySQLs have, all of them the same; which rows are
-where is said by the VSchema.
+"""Reflection of a keyspace of Vitess. Its tables are those of its shards' MySQLs, all alike; the VSchema says where
+rows are.
 
-Left out are views (vtgate's own are no MySQL's) and what is in other keyspaces, whose changes are not followed.
+Views are left out (vtgate's own are not MySQL's). So are tables of other keyspaces, whose changes no stream of ours
+has.
 """
 
 from __future__ import annotations
@@ -32,8 +33,8 @@ FUNCTIONAL = frozenset({
 
 @dataclass(slots=True)
 class Distributed:
-    """What vtgate says of a table. `vindex`: by which its rows are distributed; None where they are all in one place,
-    or it is `refused`: it cannot be cached for what vtgate says."""
+    """What vtgate says of a table. `vindex`: the one that distributes its rows. It is None if they are all in one
+    place, or if the table is `refused`: vtgate's answer rules a cache out."""
 
     route: Route
     vindex: Vindex | None = None
@@ -51,8 +52,8 @@ class VitessSchema:
         told: Callable[[str, Distributed], None],
         away: Callable[[], str] = str,
     ) -> None:
-        """`told`: gets what vtgate says of a table, by its name in the keyspace, each time that it is read, on the
-        loop. `away`: which shards are answered from another keyspace; "" if none is."""
+        """`told` is called on the loop with what vtgate says of a table, by its name in the keyspace, each time that it
+        is read. `away`: which shards are answered from another keyspace; "" if none is."""
         self._upstream, self._shards, self._told, self._away = upstream, shards, told, away
         self._sources: dict[str, SchemaSource] = {}
 
@@ -237,8 +238,8 @@ def _only(connection: Connection, *statements: str) -> str:
 
 
 def _of_keyspace(table: Table, database: str, keyspace: str, vindex: Vindex | None) -> Table:
-    """A shard's table as that of the keyspace. A key is unique across the shards where it has all columns by which rows
-    are distributed, and equal values of these are on one shard: others are only within a shard."""
+    """A shard's table as a table of the keyspace. A key is unique across shards only if it has all columns that
+    distribute the rows, and equal values of these are on one shard. Other keys are unique only within a shard."""
     primary, unique = table.primary_key, table.unique_keys
     if vindex is not None:
         primary = primary if _has(primary, vindex.columns) and not table.spelled else ()
@@ -259,8 +260,8 @@ def _of_keyspace(table: Table, database: str, keyspace: str, vindex: Vindex | No
 
 
 def _hint(route: Route) -> str:
-    """Keeps vtgate from looking rows up by any vindex but the first: what a lookup's table has, no stream tells, and it
-    may be committed later than the row."""
+    """Keeps vtgate from looking rows up by any vindex but the first: no stream has the rows of a lookup's table, and
+    they may be committed later than the row."""
     rows = () if isinstance(route.vindexes, str) else route.vindexes[1:]
     names = dict.fromkeys(row[1] for row in rows)
     return f" IGNORE VINDEX ({', '.join(map(quoted, names))})" if names else ""

@@ -1,8 +1,8 @@
-"""Asks vtgate on which shards keys are, before they are asked for: who does not know it would put keys of several
-shards into one upquery, and where one of these hangs the others would wait for it.
+"""Asks vtgate on which shards keys are, before an upquery for them. Without that, keys of several shards would share an
+upquery, and if one shard hangs, the keys of the others would wait.
 
-vtgate says it without asking a shard. A question takes as long as none other: those that come meanwhile are asked
-together.
+vtgate answers without asking a shard. Each question costs the same, so keys that come while one is under way are asked
+for together.
 """
 
 from __future__ import annotations
@@ -25,8 +25,7 @@ Ask = Callable[[Sequence[Key], Sequence[Keyed]], Awaitable[None]]
 
 @dataclass(eq=False)
 class Batch:
-    """`done`: all is known of the keys that vtgate has said. `rows`: some of each table of which there are keys, by its
-    qualified name."""
+    """`done`: vtgate has told all of the keys. `rows`: some of each table with keys, by its qualified name."""
 
     done: asyncio.Future[None]
     keys: list[Key] = field(default_factory=list)

@@ -2,8 +2,8 @@
 
     SELECT shard FROM `keyspace`.`vindex` WHERE id = value
 
-What it says holds until the shards are others, or the VSchema is. What it said of one VSchema is not remembered with
-another: the tables' routes (`vitess/routes.py`) are asked for before and behind, and `Places.era` tells whether all was
+The answer holds until the shards or the VSchema change. An answer under one VSchema is not kept for another: the
+tables' routes (`vitess/routes.py`) are asked for before and after, and `Places.era` tells whether everything was
 forgotten since.
 """
 
@@ -25,8 +25,8 @@ Key = tuple[str, str]  # the vindex, the value as a literal
 
 @dataclass(frozen=True, slots=True)
 class Vindex:
-    """By which a table's rows are distributed. `columns`: in lower case. `kind`: its type and its parameters, by which
-    one is another than the one that had its name before."""
+    """The vindex that distributes a table's rows. `columns`: in lower case. `kind`: its type and parameters, which tell
+    it from an earlier vindex of the same name."""
 
     name: str
     columns: tuple[str, ...]
@@ -45,9 +45,9 @@ class Places:
         self.era = 0  # how often all was forgotten
 
     def distributed(self, table: str, vindex: Vindex | None) -> None:
-        """A table, by its qualified name, is distributed so; None: it is not known how. Where that is told otherwise
-        than before, of it or of another table with that vindex, what is known of keys is forgotten: the VSchema is
-        another one."""
+        """Notes how a table, by its qualified name, is distributed; None: it is not known how. If that differs from
+        before, for this or another table with that vindex, the VSchema has changed: everything known of keys is
+        forgotten."""
         if self._vindexes.get(table, vindex) != vindex or (vindex is not None and self._redefines(vindex)):
             self._forget()
         if vindex is None:
@@ -133,9 +133,9 @@ class Places:
 
 
 def spelled_apart(table: Table, vindex: Vindex) -> frozenset[str]:
-    """The columns whose values a vindex may tell apart where they are equal for MySQL: rows of equal values could be on
-    several shards, of which vtgate asks one. Whole numbers are written in one way only. Spaces at the end are cut off a
-    CHAR when it is stored; `unicode_loose_...` passes over them."""
+    """The columns where a vindex may tell values apart that are equal for MySQL. Rows of equal values could then be on
+    several shards, and vtgate asks one of them. Whole numbers have one spelling. A CHAR loses its trailing spaces when
+    it is stored; `unicode_loose_...` ignores them."""
     loose = bool(vindex.kind) and vindex.kind[0].startswith("unicode_loose")
 
     def exact(type_: SqlType) -> bool:

@@ -153,15 +153,15 @@ def spoiled(plan: Plan, answers: Sequence[Answer]) -> SourceError | None:
 
 
 def positions(keyspace: str, shards: Sequence[str]) -> list[bytes]:
-    """Commands that ask each shard what it owns and has executed. In a transaction: else an answer that another
-    session was given before could be handed over."""
+    """Commands that ask each shard what it owns and has executed. They go in a transaction: outside of one, vtgate
+    could hand over an answer that another session was given before."""
     packets = [BEGIN]
     _on_each(packets, keyspace, shards, UPPER)
     return [*packets, use(keyspace), COMMIT]
 
 
 def positioned(answers: Sequence[Answer]) -> tuple[GtidSet, GtidSet]:
-    """What is owned, and what is executed, by the answers to `positions`. Raises SourceDown."""
+    """The owned and the executed GTIDs, from the answers to `positions`. Raises SourceDown."""
     owned = executed = NOTHING
     try:
         for answer in answers[2:-2:2]:

@@ -4,9 +4,9 @@
     a miss    Misses                                                              -> read
     passed    by a cache: Misses, Session._passed     -> passed;  for which there is none: ProxiedQuery.note  -> proxied
 
-Each of these is in the sample by chance, as often as `share` says, and its row says for how many it stands. Once a
-second rows become text, in slices of the loop, and go to a process of their own (`proxy/access/writer.py`). Of what it
-does not take in time, MOST_ROWS are held.
+Chance puts a read into the sample, as often as `share` says. Its row says how many reads it stands for. Once a second
+rows become text, in slices of the loop, and go to the writing process (`proxy/access/writer.py`). At most MOST_ROWS
+wait for it.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ Values = Sequence[ParameterValue]
 
 @dataclass(slots=True)
 class _Row:
-    """`of`: the cache, or the shape that none is for. `key`: what the read asked for; None: that is not told."""
+    """`of`: the cache, or the shape that has none. `key`: the read's parameters; None: not told."""
 
     time: float
     of: NamedCache | ProxiedQuery

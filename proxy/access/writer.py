@@ -1,5 +1,5 @@
-"""The process that writes the access log (`bulk/access_file.py`), as the proxy sees it. Whatever becomes of it, serving
-goes on: what is lost is counted, and said once."""
+"""The process that writes the access log (`bulk/access_file.py`), as the proxy sees it. If it fails, serving goes on:
+lost rows are counted, and the loss is logged once."""
 
 from __future__ import annotations
 

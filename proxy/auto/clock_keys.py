@@ -1,8 +1,8 @@
-"""Keys of queries by the clock, whose moment has passed.
+"""Drops keys of queries by the clock once their moment has passed.
 
-Each second NOW() makes another key of each text, and nobody asks for the one before again. They would stay until memory
-is short or a change takes them, 1.6 kB each. So keys of such a cache go that nobody has read from one look to the next.
-That is sound for any key: it is a hole then, and filled where it is asked for again (a day's key of CURDATE(), hours
+Each second NOW() makes another key of each text, and nobody asks for the last one again. Such keys, 1.6 kB each, would
+stay until memory is short or a change takes them. So a key of such a cache goes if nobody has read it between two
+looks. That is sound for any key: it becomes a hole, and is filled at its next read (a day's key of CURDATE(), hours
 later).
 """
 
@@ -56,7 +56,7 @@ class ClockKeys:
             await asyncio.gather(self._task, return_exceptions=True)
 
     async def look(self) -> None:
-        """Drops what was not read since the last look, and notes what is there."""
+        """Drops keys that were not read since the last look, and notes the present ones."""
         self._looked = self._clock()
         before, self._unread = self._unread, {}
         readers = [cache.reader for cache in self._caches() if cache.by_clock and cache.reader is not None]

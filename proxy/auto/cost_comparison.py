@@ -1,8 +1,8 @@
-"""Which is cheaper for a loop that is short of time: to pass everything, or to have automatic caches.
+"""Compares two costs for a loop that is short of time: to pass everything, or to have automatic caches.
 
-No sum of single costs says that: hits in transactions go a longer way, reads that are left to MySQL are followed by
-questions what it has shown, changes are processed. So what a statement takes of the loop is measured, all in all, while
-nothing is cached automatically, and again once something is. Both are of the same minutes, so of the same load.
+A sum of single costs does not tell. Hits in transactions go a longer way, MySQL's answers lead to questions about the
+session, and changes are processed. So the loop's time for each statement is measured as a whole, without automatic
+caches and with them. Both are measured in the same minutes, so under the same load.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class TwoWays:
         self._passing.note(now, seconds, used, statements)
 
     def is_known(self, now: float) -> bool:
-        """Whether it is known what passing takes."""
+        """Whether the cost of passing is known."""
         return self._passing.seconds >= LEAST_PASSING and now - self._passing.at <= FRESH
 
     def worse(self, now: float) -> str:

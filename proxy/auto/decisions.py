@@ -1,17 +1,16 @@
-"""Automatic caching: what MySQL is asked again and again gets a cache, and loses it where that does not pay.
+"""Automatic caching: a query that MySQL is asked again and again gets a cache, and loses it if the cache does not pay.
 
-Decided now and then (`tick`) from counts alone: how often a shape was passed through lately and MySQL's own time for it
-(`proxy/auto/passed_reads.py`); hits, misses and bytes of the caches made so far. Caches that people have made are never
-touched. Automatic ones come back after a restart (`proxy/catalog/automatic_file.py`), and are judged as if they had
-just been made.
+`tick` decides from counts alone: how often a shape was passed lately, and MySQL's time for it
+(`proxy/auto/passed_reads.py`); hits, misses and bytes of the automatic caches. Caches that people have made are never
+touched. Automatic ones come back after a restart (`proxy/catalog/automatic_file.py`), and are judged as new ones.
 
-Counts of the last minute, or of the last ten, are weighed by age (the weight falls to 1/e in that time): no edge of a
-window decides. Nothing flaps: a cache is not judged before `trial` seconds, and what does not pay is barred for a time
-that doubles whenever it happens again. One that nobody reads costs next to nothing: it stays, until its place or its
-memory is needed, and may be made again at once.
+Counts of the last minute, or of the last ten, are weighed by age: the weight falls to 1/e in that time, so no edge of a
+window decides. Nothing flaps: a cache is judged after `trial` seconds at the earliest, and a query that does not pay is
+barred for a time that doubles with each failure. A cache that nobody reads costs next to nothing. It stays until its
+place or its memory is needed, and may be made again at once.
 
-Where the event loop is short of time (`proxy/loop/loop_load.py`), its time counts beside MySQL's: what a cache's misses
-and long derivations take of it is measured, and its hits must save more. Until that shows, they have a small budget
+If the event loop is short of time (`proxy/loop/loop_load.py`), its time counts beside MySQL's. A cache's misses and
+long derivations are measured, and its hits must save more. Until they do, fills have a small budget
 (`proxy/auto/fill_budget.py`).
 """
 
@@ -180,7 +179,7 @@ class AutoCache:
             await asyncio.gather(self._looks.task, return_exceptions=True)
 
     async def look(self) -> None:
-        """Counts, drops what does not pay, makes what would."""
+        """Counts, drops caches that do not pay, and makes caches that would."""
         now, looks = self.clock(), self._looks
         passed = now - looks.last
         decay, decay_counts = exp(-passed / MINUTE), exp((looks.counted - now) / MINUTE)
@@ -205,9 +204,9 @@ class AutoCache:
         await self._make(now)
 
     async def _drop_burdens(self, decay: float) -> None:
-        """Drops, while the loop is short, what takes it longer to keep current than its hits save: a load that read and
-        now writes too shows so within two looks. They are not barred, for as long as the load is that they are not made
-        again. `decay`: of the counts of a second."""
+        """Drops, while the loop is short of time, caches that cost it more to keep current than their hits save. A load
+        that now also writes shows that within two looks. The queries are not barred: under such a load their caches are
+        not made again. `decay`: of the counts of a second."""
         for cache in self.caches.automatic():
             made = self._made.get(cache.name)
             if made is None:
@@ -358,13 +357,13 @@ class AutoCache:
             await self._create(entry, best, now, judgement.tables, hold=hold)
 
     def _comes_again(self, entry: ProxiedQuery) -> bool:
-        """Whether nearly each read asks what was asked lately: few keys are to be filled then, while nobody has time
-        for it. Where keys are not known, they may."""
+        """Whether nearly each read asks for a key that was asked for lately: then few keys are to be filled, while time
+        is short. If keys are not known, they may be."""
         return entry.keyed < entry.recent / 2 or entry.repeated >= entry.keyed * REPEATED
 
     def _pays_though_short(self, entry: ProxiedQuery, judgement: Judgement) -> bool:
-        """Whether a cache is worth what it takes of a loop that is short of time: its keys are few, or are filled
-        together, as those of a small table are, and its tables are not changed too often."""
+        """Whether a cache is worth its cost to a loop that is short of time: its keys are few, or are filled together
+        (a small table), and its tables do not change too often."""
         return (self._comes_again(entry) or judgement.small) and not self._is_written(entry, judgement)
 
     def _is_written(self, entry: ProxiedQuery, judgement: Judgement) -> bool:
@@ -372,9 +371,9 @@ class AutoCache:
         return self.writes.of(judgement.tables) > OF_WRITES * entry.recent
 
     async def _best(self, entry: ProxiedQuery) -> ProxiedQuery:
-        """The shape that serves most: where it sets a session's sql_mode or collation, on which the answers do not
-        depend, the one without that; and where its sessions cannot use it for theirs, the one that sets these. Raises
-        what NO_SOURCE has."""
+        """The shape that serves most sessions. A hint for a sql_mode or collation on which the answers do not depend is
+        left out. If the sessions cannot use the shape because of theirs, a hint that sets these is added. Raises the
+        errors of NO_SOURCE."""
         found = without_mode(entry.shape)
         if found is None:
             judgement = await self.proxied.judged(entry)

@@ -1,12 +1,12 @@
-"""How much of the event loop's time automatic caches may take for what no hit is.
+"""How much of the event loop's time automatic caches may take for reads that are no hits.
 
-To pass a read costs the loop some 60 us, a hit 20 us, a fill 400 us and more. Where the loop is idle otherwise, that is
-nobody's loss: the client waits for MySQL anyway. Where it is not, fills make everybody wait: then a cache may take a
-part of what its hits have saved, and all caches together a few hundredths of the time beside that, by which they come
-to their first hits; and no key is filled that was not asked for twice lately, no list unless half of its values were.
-So automatic caching is about as quick as passing everything even while it warms, and stays so where no hits come.
+A passed read costs the loop some 60 us, a hit 20 us, a fill 400 us and more. On an idle loop a fill is nobody's loss:
+the client waits for MySQL anyway. On a busy loop fills make everybody wait. Then a cache may take a part of what its
+hits have saved. All caches together may take a few hundredths of the time besides, to come to their first hits. A key
+is filled only if it was asked for twice lately, a list only if half of its values were. So automatic caching is about
+as quick as passing everything, while it warms and where no hits come.
 
-Reads that are left to MySQL for that are no fault of anybody: the next ones may be filled.
+A read that is left to MySQL for that reason is no failure: the next one may be filled.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class FillBudget:
         self._accounts.pop(cache, None)
 
     def leaves(self, cache: str, parameters: Sequence[ParameterValue]) -> Why:
-        """Why a read of the cache that is no hit at once is left to MySQL; "" if it is to be filled."""
+        """Why this read, which is no hit, is left to MySQL; "" if it is to be filled."""
         if self._common > MOST_COMMON_US / 2:
             return NO_REASON
         if not self._was_asked(cache, parameters):

@@ -1,4 +1,4 @@
-"""What automatic caching counts of one cache that it has made."""
+"""What automatic caching counts for one cache of its own."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Counted(Protocol):
 
 
 class Caches(Protocol):
-    """The caches of the proxy, as far as automatic caching sees them."""
+    """The proxy's caches, reduced to the members that automatic caching needs."""
 
     def automatic(self) -> Sequence[Counted]:
         """Those that automatic caching has made, but for those that somebody has made his own since."""
@@ -49,7 +49,7 @@ class Caches(Protocol):
         ...
 
     def hold_all(self, name: str, most: int) -> None:
-        """Fills all keys of a cache, where they are at most so many, behind what is read."""
+        """Fills all keys of a cache that has at most this many, without holding up reads."""
         ...
 
 
@@ -76,11 +76,10 @@ class Judged:
 
 @dataclass(slots=True)
 class Made:
-    """One cache: `direct_us` is what MySQL took for its reads before. `hits`, `misses`, `left` and `work_us`
-    (`CacheInfo`) of the last minute, weighed by age; `seen_...` the cache's own counts at the last look. `worth`:
-    microseconds that a hit saves where the loop is short, of MySQL's time, too. `tables`: that it reads. `hits_now`:
-    of about the last second; `burdened`: looks, one after the other, at which its tables were changed too often for
-    these."""
+    """One cache. `direct_us`: MySQL's time for such reads before. `hits`, `misses`, `left`, `work_us` (`CacheInfo`): of
+    the last minute, weighed by age; `seen_...`: the cache's own counts at the last look. `worth`: microseconds that a
+    hit saves on a loop short of time, MySQL's time included. `tables`: those it reads. `hits_now`: hits of about the
+    last second. `burdened`: how many looks in a row found its tables changed too often for these hits."""
 
     entry: ProxiedQuery
     at: float

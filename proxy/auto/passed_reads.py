@@ -1,10 +1,10 @@
-"""What was passed through: one entry a query shape and database, with how often, how slow, for whom, and whether it
-could be cached.
+"""The passed reads: one entry for each query shape and database. It has how often, how slow, for whom, and whether the
+shape can be cached.
 
-Noting a read costs about a microsecond and touches one entry, which the caller keeps beside what it knows of the text:
-`entry` of a prepared statement, `texts` where literals differ from text to text. Whether a shape can be cached is found
-out only when somebody asks (`judged`), by planning, and remembered until the schema changes. At most `most` shapes are
-kept: where more come, those go that cost MySQL least, the longer ago the sooner.
+Noting a read costs about a microsecond and touches one entry. The caller keeps that entry with the text: `entry` of a
+prepared statement, `texts` if literals differ from text to text. Only `judged` finds out whether a shape can be cached:
+it plans the query, and remembers the result until the schema changes. At most `most` shapes are kept. Beyond that, the
+shapes that cost MySQL least go first, older ones sooner.
 """
 
 from __future__ import annotations
@@ -83,10 +83,10 @@ class ProxiedQuery:
     """One shape. Times in microseconds; `seen` in seconds since 1970.
 
     `recent`, `lately`: reads of the last minute, and of the last ten, as automatic caching weighs them.
-    `needs`: the session variables that no hint sets and on which its answers depend, as far as it was judged;
-    `count` was `judged_at` then.
-    `values`: the variables of the session that read it last and could have been given a hit; None where they are those
-    that caches are filled with, UNKNOWN where MySQL was not asked for them.
+    `needs`: the session variables on which its answers depend and which no hint sets; known once it was judged, at
+    `judged_at` reads.
+    `values`: the variables of the last session that could have had a hit. None: the same as where caches are filled.
+    UNKNOWN: MySQL was not asked.
     """
 
     __slots__ = (
@@ -177,10 +177,9 @@ class ProxiedQuery:
 
 
 class ProxiedTexts:
-    """Texts of one database that differ in literals, which the caller does not look at. They may be of several shapes:
-    LIMIT 10 and LIMIT 20. Finding out of which takes as long as a small statement at MySQL, so beyond the first ones it
-    is done for a sample.
-    """
+    """Texts of one database that differ in literals, which the caller does not look at. They may have several shapes:
+    LIMIT 10 and LIMIT 20. Finding the shape takes as long as a small statement at MySQL. So it is found for the first
+    texts, then for a sample."""
 
     __slots__ = ("_database", "_entry", "_last", "_noted", "_owner", "_reason", "_sql")
 
@@ -280,7 +279,7 @@ class ProxiedQueries:
     def entry(self, sql: str, database: str) -> ProxiedQuery:
         """The entry of a client's text. Tokenises texts that it has not seen lately: keep what it returns.
 
-        What it returns stays good: an entry that was forgotten comes back when it is noted again.
+        The entry stays good: one that was forgotten comes back when it is noted again.
         """
         text = (sql, database)
         found = self._texts.get(text)
@@ -329,11 +328,11 @@ class ProxiedQueries:
         return judgement
 
     async def judged_by_the_way(self, entry: ProxiedQuery) -> Judgement | None:
-        """As `judged`, if that is found out at once. One is looked at a time, in a tenth of the time: what is planned
-        anew after DDL waits for the same helper process. None otherwise, and later it may be known.
+        """As `judged`, if the result comes at once; else None, and a later call may have it. It plans one shape at a
+        time, in a tenth of the time, because caches that are planned again after DDL wait for the same helper process.
 
-        Nobody waits for longer: who asks may have tables open at MySQL, for which a DDL statement waits, and for that
-        one what looks at the query.
+        Nobody waits longer: the asking session may have tables open at MySQL, for which a DDL statement waits, and
+        planning would wait for that statement.
         """
         judgement = entry.judgement
         if judgement is not None and self._judge.is_current(judgement):
@@ -366,8 +365,8 @@ class ProxiedQueries:
         return self._judge.cached_as(entry.judgement, entry.database) if entry.judgement is not None else ""
 
     async def listed(self, wanted: Callable[[ProxiedQuery], bool], limit: int | None = None) -> list[ProxiedInfo]:
-        """Lines of those wanted, at most `limit`, those first that cost MySQL most. Finds out of each whether it can be
-        cached, one after the other: planned by the helper process, so that nobody else waits for it."""
+        """Lines of the wanted shapes, at most `limit`, those that cost MySQL most first. Finds out for each whether it
+        can be cached, one after the other, in the helper process, so that nobody else waits for it."""
         passed = [entry for entry in self._shapes.values() if entry.count]  # the others have been hits ever since
         entries = [entry async for entry in in_slices(passed) if wanted(entry)]
         entries.sort(key=lambda entry: -entry.total_us)

@@ -1,5 +1,5 @@
-"""What automatic caching goes by: how many reads of a shape make it worth a cache, and whether its sessions could be
-given hits of one. Pure."""
+"""The rules of automatic caching: how many reads make a shape worth a cache, and whether its sessions could have hits.
+Pure."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ ASKED = "what its sessions have is asked with its next reads"
 
 
 def differing(modes: frozenset[str] | None, collation: str) -> frozenset[str]:
-    """What of `session_needs` is another under these modes and this collation, where they are set, than under those
-    that caches are filled with."""
+    """The part of `session_needs` that differs, under these modes and this collation, from the session that fills
+    caches."""
     pinned = frozenset(SQL_MODE.split(","))
     other = frozenset(OF_MODE + name for name in (pinned if modes is None else modes) ^ pinned)
     if not collation:
@@ -28,8 +28,8 @@ def differing(modes: frozenset[str] | None, collation: str) -> frozenset[str]:
 
 
 def useless(entry: ProxiedQuery, needs: frozenset[str]) -> str:
-    """Why the session that read the shape last could not be given a hit of a cache with these needs, or that this is
-    not known, which the next reads tell; "" if it could, as far as is known."""
+    """Why the session that read the shape last could get no hit of a cache with these needs; or that this is unknown
+    until the next reads; "" if it could."""
     if entry.values is None:
         return ""
     if entry.values is UNKNOWN:
@@ -39,8 +39,8 @@ def useless(entry: ProxiedQuery, needs: frozenset[str]) -> str:
 
 
 def as_read(entry: ProxiedQuery) -> str:
-    """The shape with the hint that sets the sql_mode and the collation of the session that read it last, where these
-    can be set and count; else the shape."""
+    """The shape with a hint for the sql_mode and the collation of the session that read it last, if these can be set
+    and matter; else the shape itself."""
     if not entry.values:
         return entry.shape
     hinted = with_hint(entry.shape.encode(), hint_for(entry.values))

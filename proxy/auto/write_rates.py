@@ -20,8 +20,8 @@ class WriteRates:
         self._marked: dict[str, int] = dict(total)
 
     async def look(self, decay: float, decay_now: float = 0.0) -> None:
-        """Takes what has come since the last look. `decay`: what is left of the weight of what was there then;
-        `decay_now`: of what was there of the last second."""
+        """Takes the changes since the last look. `decay`: the factor by which older counts shrink; `decay_now`: the
+        same for those of the last second."""
         for rates, left in ((self.recent, decay), (self.now, decay_now)):
             for name in list(rates):
                 rates[name] *= left

@@ -1,1 +1,1 @@
-"""The caches by name: made, planned anew after DDL, kept in a file, dropped."""
+"""The caches by name: made, planned again after DDL, kept in a file, dropped."""

@@ -1,9 +1,8 @@
-"""The caches that exist: from a SELECT to a running reader, again after every DDL statement, and what survives a
-restart.
+"""The caches that exist. Makes a running reader from a SELECT, again after every DDL statement, and after a restart.
 
-A plan is checked against MySQL itself before it serves: the client's own text is prepared there, and the plan must
-give the same columns (names, types, digits, signs). Where it does not, the query is cached in evict mode, whose answers
-come from the client's own text.
+MySQL checks a plan before it serves. MySQL prepares the client's own text, and the plan must give the same columns
+(names, types, digits, signs). If it does not, the query is cached in evict mode, whose answers come from the client's
+own text.
 """
 
 from __future__ import annotations
@@ -68,7 +67,7 @@ PLANNING_ROUNDS = 8  # views inside views: each round may name more relations
 
 
 class StreamWants(Protocol):
-    """The change stream, as far as the catalog sees it."""
+    """The change stream, reduced to the members that the catalog needs."""
 
     def want(self, table: Table, columns: frozenset[str]) -> None: ...
 
@@ -77,8 +76,8 @@ class StreamWants(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Planned:
-    """A plan that agrees with MySQL, the columns that MySQL announces, the relations that it was made from, the
-    session variables on which its answers depend, and its text's fingerprint with its outline."""
+    """A plan that agrees with MySQL. With it: the columns that MySQL announces, the relations that it was made from,
+    the session variables on which its answers depend, the text's fingerprint and its outline."""
 
     plan: QueryPlan
     columns: tuple[ResultColumn, ...]
@@ -137,9 +136,9 @@ class Catalog:
         """Plans a SELECT against the source as it is now, or as this schema knows it. Raises ParseError, UnknownName,
         UnsupportedQuery, SourceError, SourceDown.
 
-        A DDL statement whose event comes while the plan is made may or may not be in what was reflected, and no cache
-        is there yet that the event could tell: the plan is made again. An event that comes later finds the cache. One
-        that is found before its event comes is told to the caches as if that had come.
+        If a DDL event comes while the plan is made, the reflected schema may or may not contain it, and there is no
+        cache yet for the event to reach. So the plan is made again. A later event finds the cache. A change that is
+        found before its event is told to the caches as if the event had come.
         """
         for _ in range(DEFINED_ANEW):
             before = self._schema_changes
@@ -153,8 +152,9 @@ class Catalog:
         raise SourceDown("the source defines the tables of this query anew all the time")
 
     def _outdated(self, plan: QueryPlan) -> frozenset[str]:
-        """The tables of which there are caches by another definition than the plan's: a DDL statement is executed, and
-        its event has not come. Nothing is installed beside those: the stream delivers rows by one definition."""
+        """The tables that have caches by another definition than the plan's: a DDL statement was executed, and its
+        event has not come. Nothing is installed beside those caches, because the stream delivers rows by one
+        definition."""
         known = {table: self._engine.graph.table(table.qualified) for table in plan.tables}
         return frozenset(
             table.qualified for table, its in known.items() if its is not None and not its.is_defined_as(table)
@@ -247,10 +247,10 @@ class Catalog:
     # -- creating and dropping ---------------------------------------------------------------------------------------
 
     async def create(self, name: str, sql: str, database: str, made_by: MadeBy = BY_GRPC) -> tuple[NamedCache, bool]:
-        """(the cache, whether the query was cached before). The same query again gives the cache that exists, and with
-        another name one of that name: the two share what they hold. An automatic one is then its asker's. A definition
-        that shall survive a restart is durable before there is a cache of it: where it cannot be written, nothing has
-        changed. Raises as `plan`, and CacheExists, Overloaded, ConfigError."""
+        """(the cache, whether the query was cached before). The same query again gives the existing cache; with another
+        name it gives one of that name, and the two share what they hold. An automatic cache becomes the caller's; under
+        another name it starts empty. A definition that must survive a restart is on disk before its cache exists: if it
+        cannot be written, nothing changes. Raises as `plan`, and CacheExists, Overloaded, ConfigError."""
         async with self._changing:
             await self._planned_again(self.caches.get(name))
             planned = await self.plan(sql, database, self._kept if made_by.origin is Origin.AUTOMATIC else None)
@@ -450,9 +450,9 @@ class Catalog:
     # -- after DDL ---------------------------------------------------------------------------------------------------
 
     def schema_changed(self, tables: frozenset[str] | None) -> None:
-        """A DDL statement was processed on these tables (`schema.*`: of a schema; None: on any). Their caches pass
-        through until they are planned again: they are closed now, all in one step that is short, and taken out a few at
-        a time."""
+        """A DDL statement was processed on these tables (`schema.*`: a whole schema; None: any table). Their caches
+        pass reads until they are planned again. They are closed now, in one short step, and taken out a few at a time.
+        """
         self._outdate()
         changed = None if tables is None else frozenset(name.lower() for name in tables)
         self._changes.add(changed)
@@ -483,7 +483,7 @@ class Catalog:
             self.auditor.end(cache)
 
     def check_anew(self) -> None:
-        """The server was started anew, and may have been written to meanwhile without a binlog: what is held stays, and
+        """Called after a restart of the server, which may have been written to without a binlog. Held answers stay, and
         the next answers of each cache are compared."""
         self._outdate()
         if self.auditor is not None:
@@ -505,7 +505,8 @@ class Catalog:
             self._rebuilding = asyncio.get_running_loop().create_task(self._rebuild())
 
     async def _rebuild(self) -> None:
-        """Plans again what is due, until nothing is or the source does not answer (then `retry` begins anew)."""
+        """Plans again all caches that are due, until none is or the source does not answer (then `retry`
+        starts again)."""
         while self._again:
             async with self._changing:
                 name = self._again.take()

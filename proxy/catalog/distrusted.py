@@ -59,8 +59,8 @@ def next_level(mode: Mode, before: Doubt | None) -> int:
 class Doubts:
     """The doubts about caches of one source, by query and database.
 
-    A doubt counts at once; the disk may take its time (`WrittenBehind`). What a crash loses in between costs no wrong
-    answer: after it, each cache is checked anew before it is trusted.
+    A doubt counts at once; the disk may take its time (`WrittenBehind`). A doubt that a crash loses causes no wrong
+    answer: after the crash each cache is checked again before it is trusted.
 
     Invariants: 1. After `load` and `written`, the file holds exactly the doubts in memory, where it can be written.
     """
@@ -112,7 +112,7 @@ class Doubts:
         self._file.written()
 
     def close(self) -> None:
-        """As `written`; what is changed later is written at once."""
+        """As `written`; later changes are written at once."""
         self._file.close()
 
     def _write(self) -> None:

@@ -1,10 +1,9 @@
-"""Caches that leave because the schema of their tables has changed: closed at once, taken out a few at a time.
+"""Removes caches whose tables have changed their schema: closes all at once, takes them out a few at a time.
 
-A table may have thousands of caches, and one ALTER TABLE ends them all. In one short step all are closed: no read finds
-them, who waits for them is passed through, and nothing is inserted for them any more. What they hold was emptied when
-the statement was processed. Then they are taken out of the graph in slices. Between two slices events of the stream
-find their arrangements empty; and nothing is installed, so no arrangement of the table as it was is shared with a cache
-of the table as it is.
+A table may have thousands of caches, and one ALTER TABLE ends them all. One short step closes all: no read finds them,
+waiting reads are passed, and nothing more is inserted for them. The statement itself has emptied them. Then they are
+taken out of the graph in slices. Between two slices, events find their arrangements empty. Nothing is installed
+meanwhile, so no arrangement of the old table is shared with a cache of the new one.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""Which caches are to be planned again, and when: after a DDL event at once, after a trouble that may pass (the helper
-process could not be started, MySQL was shutting down) after a pause that doubles."""
+"""Which caches are planned again, and when. After a DDL event: at once. After a passing failure (the helper process
+could not start, MySQL was shutting down): after a pause that doubles."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ REMEMBERED = 256  # changes of the schema
 
 
 class SchemaChanges:
-    """The last changes of the schema, to be asked what has changed since."""
+    """The latest changes of the schema. It tells what has changed since a given one."""
 
     def __init__(self) -> None:
         self.count = 0

@@ -1,4 +1,4 @@
-"""What was counted of caches that are no more: so that no counter falls when one is dropped, or made again."""
+"""Counts of dropped caches, so that no counter falls when a cache is dropped or made again."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ MOST_NAMES = 10_000  # twice as many as there may be caches, unless --max-caches
 
 
 class OfName(NamedTuple):
-    """What caches of one name had counted when the last of them was dropped."""
+    """The counts of all caches of one name, as of the last drop."""
 
     hits: int
     misses: int
@@ -23,7 +23,7 @@ class OfName(NamedTuple):
 
 
 class Gone:
-    """`hits`, `misses`: of all of them. Of the names that were dropped last it is known what each had counted.
+    """`hits`, `misses`: of all dropped caches. For the names dropped last the counts of each are known.
 
     Invariants: 1. `_of_names` has at most MOST_NAMES.
     """

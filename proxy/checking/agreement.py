@@ -1,8 +1,8 @@
-"""Are two answers to one query at one position equal, as far as MySQL has no choice?
+"""Whether two answers to one query at one position are equal, up to what MySQL may choose.
 
 MySQL may give rows without ORDER BY, and rows that tie, in any order; a LIMIT may cut through ties; of a group it shows
-any of the equal spellings; a sum of doubles depends on the order of its rows. Answers that differ in nothing else are
-equal. Where a held answer does not tell enough to say so, nothing is decided.
+any of the equal spellings; a sum of doubles depends on the order of its rows. Answers that differ in these ways only
+are equal. If a held answer does not tell enough, there is no verdict.
 """
 
 from __future__ import annotations
@@ -51,8 +51,8 @@ def agreement(
     source: Sequence[Row],
     levels: Sequence[Entries] | None = None,
 ) -> Steps[Verdict]:
-    """Compares what is held for the keys with MySQL's rows, some in each step. Of the reader's held entries none may
-    change meanwhile, or what comes of it must be thrown away. Raises EvaluationError, InvariantViolated.
+    """Compares the held answer for the keys with MySQL's rows, in steps. If one of the reader's held entries changes
+    meanwhile, the caller must discard the result. Raises EvaluationError, InvariantViolated.
 
     `levels`: the entries that `held` was derived from, if those are not the reader's held ones.
     """
@@ -201,8 +201,8 @@ def _in_order(
     theirs: Sequence[Any],
     levels: Sequence[Entries] | None,
 ) -> Steps[Verdict]:
-    """Both in the order that the query asks for, rows that tie in any; where a LIMIT may cut through a tie, which of
-    them are shown is free."""
+    """Compares the two in the query's order. Rows that tie may come in any order; a LIMIT that cuts through a tie may
+    show any of them."""
     if len(ours) != len(theirs):
         return Verdict.DIFFERENT
     offset, limited, order = yield from order_keys(reader, keys, levels)
@@ -227,8 +227,8 @@ def _in_order(
 def order_keys(
     reader: ReaderNode, keys: Sequence[tuple[Key, Params]], levels: Sequence[Entries] | None = None
 ) -> Steps[tuple[bool, bool, list[Any]]]:
-    """For each row of the held answer (`ReaderNode.answer`) what it is ordered by; before that, whether rows were left
-    out in front of them, and behind. Requires: the reader orders, and all is held, or is in `levels`."""
+    """(whether rows were left out before, whether after, the order key of each row of the held answer
+    (`ReaderNode.answer`)). Requires: the reader orders, and everything is held or in `levels`."""
     program, params = reader.program, keys[0][1]
     assert program.order is not None
     rows: list[Row] = []

@@ -1,4 +1,4 @@
-"""Who compares a cache's first answers with MySQL's own: `proxy/cache/trust.py` says which, and why."""
+"""Compares a cache's first answers with MySQL's own; `proxy/cache/trust.py` says which, and why."""
 
 from __future__ import annotations
 
@@ -68,8 +68,8 @@ class Auditor:
         self._asked: dict[tuple[NamedCache, str], asyncio.Future[Comparison | None]] = {}
 
     def begin(self, cache: NamedCache, *, anew: bool = False) -> None:
-        """The cache has another plan than before. `anew`: what it holds is in doubt, so nothing counts that was shown
-        before. Requires: it has a reader."""
+        """The cache has a new plan. `anew`: its content is in doubt, so earlier checks no longer count. Requires: it
+        has a reader."""
         self.end(cache)
         self._leaning.pop(cache, None)
         if self._wanted and cache.plan is not None:
@@ -105,7 +105,8 @@ class Auditor:
         return due
 
     def list_is_due(self, cache: NamedCache, binding: Binding) -> bool:
-        """Is this miss one of so many keys that several upqueries fill it, and to be compared once it is held?"""
+        """Whether this miss has so many keys that several upqueries fill it, and is to be compared once they
+        are held."""
         trust = cache.trust
         if trust is None or trust.evict or len(binding.keys) <= MAX_KEYS:
             return False
@@ -262,7 +263,7 @@ class Auditor:
         return held
 
     def behind(self, hit: GivenHit) -> None:
-        """Compares a hit. Until that has ended nobody is given it again."""
+        """Compares a hit. Nobody gets it again before the comparison has ended."""
         cache, reader, binding, parameters, format_, body, together = hit
         assert cache.trust is not None
         fresh: dict[Held, bool] = {}

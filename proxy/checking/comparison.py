@@ -1,13 +1,12 @@
 """A held answer compared with MySQL's own at the same position.
 
-The client's text is sent to MySQL with its bracket (L, Q), which says what the answer can have seen. With the position
-P1 of the moment inside L and, later, L and Q inside the position, the snapshot lies between P1 and the position. If the
-keys are still held then and nothing has touched them since, their answer was the same at every state in between, so
-MySQL's must equal it, up to what MySQL may choose (`proxy/checking/agreement.py`). In all other cases nothing is known.
+The client's text is sent to MySQL with a bracket (L, Q), which says what the answer can have seen. P1 is the position
+now. If L contains P1, and the position later contains L and Q, the snapshot lies between the two. If the keys are still
+held then, and no change has touched them, their answer was the same at every state in between. So MySQL's must equal
+it, up to what MySQL may choose (`proxy/checking/agreement.py`). In all other cases nothing is known.
 
-What a session was told (`told`) is compared with what MySQL tells under that session's variables, on a connection that
-is given these (`external_upquery/mysql/other_session.py`): the answers that our own connections hear are all of one
-kind.
+A session's own answer (`told`) is compared with MySQL's under that session's variables, on a connection that takes them
+on (`external_upquery/mysql/other_session.py`). Our other connections all have one set of variables.
 """
 
 from __future__ import annotations
@@ -67,11 +66,10 @@ class Outcome(Enum):
 
 @dataclass(slots=True, eq=False)
 class Comparison:
-    """One held answer. `marks`: of each key what is held, with the list that a change would take away from it.
-    `suspect` is called where it differs, before it is known whether that is a fault (`proxy/checking/ddl_excuses.py`).
-    `together`: the answer is of all keys at once, not of each after the other. `body`: what was served, None: nothing
-    yet. `told`: what a session was told by it, where that is compared; then `rows` and `held` are as shown. `ended` is
-    called once."""
+    """One held answer. `marks`: for each key its held content, with the list that a change would replace. `suspect` is
+    called at a difference, before it is known whether that is a fault (`proxy/checking/ddl_excuses.py`). `together`:
+    one answer for all keys at once. `body`: the bytes served; None: none yet. `told`: the session's own answer, if that
+    is compared; then `rows` and `held` are as shown. `ended` is called once."""
 
     cache: NamedCache
     reader: ReaderNode
@@ -170,7 +168,7 @@ class Comparison:
         return verdict
 
     def judge(self, verdict: Verdict, body: bytes | None) -> Outcome:
-        """`body`: of what is held; None: that is what was served."""
+        """`body`: of the held answer; None: the bytes that were served."""
         if body is None:
             body = self.body
         elif self.body is None:
@@ -182,8 +180,8 @@ class Comparison:
 
 
 def marks_of(reader: ReaderNode, keys: Bound) -> list[Mark] | None:
-    """What tells later whether the keys were touched; None if one of them is not held by itself, or it takes long to
-    tell. Raises EvaluationError."""
+    """Marks that tell later whether the keys were touched. None if a key is not held by itself, or telling takes long.
+    Raises EvaluationError."""
     marks = []
     until = reader.memory.derived + reader.most_derived
     for key, params in keys:

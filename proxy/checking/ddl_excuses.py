@@ -1,11 +1,12 @@
-"""A difference between an answer and MySQL's own counts once the stream has brought all that MySQL's may be due to.
+"""Decides whether a difference from MySQL's answer counts: only once the stream has brought every change that may
+explain it.
 
-MySQL computes a client's text by what its views and collations are at that moment. The cache's plan is of an earlier
-one until the stream brings the DDL statement that changed them, and no bracket tells of that: a view may be replaced
-after the snapshot was taken. So MySQL is asked what it owns and has executed by now, and the position must contain all
-of it. If a DDL statement on what the cache names comes until then, the difference tells nothing. (One that came before
-the answer did has closed the cache's reader.) Nor does it where the server was started anew meanwhile: it may have lost
-that statement. If none comes, it is a fault.
+MySQL computes a text with its views and collations of that moment. The cache's plan is older until the stream brings
+the DDL statement that changed them. No bracket tells of that: a view may be replaced after the snapshot was taken. So
+MySQL is asked what it owns and has executed by now, and the position must come to contain all of it. If a DDL statement
+on a relation of the cache comes until then, the difference tells nothing. (A statement that came before the answer has
+closed the cache's reader.) If the server was restarted meanwhile, it may have lost that statement, so the difference
+tells nothing either. Otherwise it is a fault.
 """
 
 from __future__ import annotations
@@ -27,8 +28,8 @@ Submit = Callable[[UpqueryRequest, Callable[[UpqueryAnswer | UpqueryFailed], Non
 
 @dataclass(slots=True, eq=False)
 class Suspicion:
-    """`server`: that gave the answer, `asked_for`: when it was. `names`: `NamedCache.names`. `ended` is called once: is
-    it a fault? `needed`: what the position must contain; None: MySQL has still to say."""
+    """`server`: the one that answered; `asked_for`: when it was asked for. `names`: `NamedCache.names`. `ended` is
+    called once, with whether it is a fault. `needed`: what the position must contain; None: MySQL has not said yet."""
 
     server: str
     names: frozenset[str]

@@ -28,8 +28,7 @@ log = structlog.get_logger("upwell.trust")
 
 @dataclass(slots=True, eq=False)
 class FillCheck:
-    """Implements `dataflow.messages.Check`. `note` is told what came of it; `began`: `Ledger.ended` as it
-    began."""
+    """Implements `dataflow.messages.Check`. `note` gets the result; `began`: `Ledger.ended` at the beginning."""
 
     sql: str
     cache: NamedCache

@@ -1,4 +1,4 @@
-"""A hit that a client was just given, for those who compare it with MySQL's answer."""
+"""A hit that a client was just given, for comparison with MySQL's answer."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 
 
 class GivenHit(NamedTuple):
-    """`body`: its rows, as they are encoded in the wire format of this number. `together`: they are derived from all
-    keys at once, and not stored by key."""
+    """`body`: its rows, encoded in the wire format of this number. `together`: they are derived from all keys at once,
+    and not stored by key."""
 
     cache: NamedCache
     reader: ReaderNode

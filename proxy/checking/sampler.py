@@ -1,7 +1,7 @@
-"""An always-on sample: a few of the hits are asked of MySQL too, and compared at the same position.
+"""An always-on sample: compares a few of the hits with MySQL's answers at the same position.
 
-How: `proxy/checking/comparison.py`. A difference is a fault of Upwell. It is logged with all that is needed to find it,
-counted, and the key forgotten, so that the next read has it from MySQL; the cache is believed no more
+How: `proxy/checking/comparison.py`. A difference is a fault of Upwell. It is counted, and logged with all that is
+needed to find it. The key is forgotten, so the next read gets MySQL's answer, and the cache loses its trust
 (`proxy/cache/trust.py`).
 """
 
@@ -42,12 +42,16 @@ def at_once(work: Callable[[], object]) -> object:
 
 
 class Sampler:
-    """At most one sample at a time. `share`: of all hits; 0: none. `source_up`: may MySQL be asked now? `followed`:
-    the server whose stream it is. `substituted`: a query with literals for its parameters.
-    `publish`: tells the subscribers to what was forgotten, now: on a source at rest nothing else would. `soon`: calls
-    once the step of the loop has ended in which a hit is offered. `on_different`: is told of a difference, last.
+    """At most one sample at a time.
 
-    `fresh`: the comparison of the hit that was offered in this step, which its session may take over."""
+    `share`: of all hits; 0: none. `source_up`: whether MySQL may be asked now.
+    `followed`: the server whose stream it is. `substituted`: a query with literals for its parameters.
+    `publish`: tells subscribers of forgotten keys at once, because on an idle source nothing else would.
+    `soon`: calls once the loop's step in which a hit is offered has ended.
+    `on_different`: called last, with a difference.
+
+    `fresh`: the comparison of the hit that was offered in this step, which its session may take over.
+    """
 
     def __init__(
         self,
@@ -100,8 +104,7 @@ class Sampler:
 
     @property
     def asks_as(self) -> bool:
-        """Whether MySQL can be asked under a session's variables, and the next hit for which that may be done should
-        be."""
+        """Whether MySQL can be asked under a session's variables, and the next hit that allows it should be."""
         return self.comparer.other is not None and self.ready
 
     def takes(self, body: bytes) -> bool:
@@ -204,7 +207,7 @@ class Sampler:
         )
 
     def _forget(self, sample: Comparison) -> None:
-        """Makes the keys holes, and all that they were derived from, whoever else needs it."""
+        """Makes the keys holes, and all entries that they were derived from, even if other keys need these."""
         for held, _ in sample.marks:
             for entry in held.deps:
                 if entry.content is not None:

@@ -1,4 +1,4 @@
-"""Who asks MySQL on behalf of a large fill: the proxy's own connections, or Spark's executors."""
+"""The two ways in which a large fill asks MySQL: by the proxy's own connections, or by Spark's executors."""
 
 from __future__ import annotations
 

@@ -57,8 +57,8 @@ FULL = 0.9  # of the limit of memory: more is not begun
 
 
 class Bulk:
-    """All large fills and audits of a proxy. One fill runs at a time for each cache; what Spark does, one after the
-    other."""
+    """All large fills and audits of a proxy. Each cache has one fill at a time; Spark's fills run one after
+    the other."""
 
     def __init__(
         self,
@@ -100,8 +100,8 @@ class Bulk:
         most: int = MOST_KEYS,
         first: int | None = None,
     ) -> AsyncGenerator[FillProgress, None]:
-        """As `System.fill`. `most`: keys that are listed. `first`: so many of those that are listed and are not held.
-        One fill of a cache at a time: who comes meanwhile, as behind a start, waits for it."""
+        """As `System.fill`. `most`: how many keys are listed at most. `first`: fill only so many of the listed keys
+        that are not held. A cache has one fill at a time: another caller, as after a start, waits for it."""
         cache = self._catalog.get(name)
         progress = FillProgress(name, by)
         started = monotonic()
@@ -135,8 +135,8 @@ class Bulk:
                 self._ends.pop(name).set()
 
     def want(self, cache: NamedCache, parameters: Sequence[ParameterValue]) -> None:
-        """Fills the keys of a list that is too long for a read to fill, and that MySQL answers therefore: when it comes
-        again it may be a hit. One list of a cache at a time; others are passed over meanwhile."""
+        """Fills the keys of a list that is too long for a read, so MySQL answered it. Its next read may be a hit. A
+        cache has one such list at a time; others are ignored meanwhile."""
         lists = [at for at, value in enumerate(parameters) if isinstance(value, tuple)]
         if len(lists) != 1 or cache.name in self._filling or len(self._behind) >= MOST_BEHIND:
             return
@@ -173,8 +173,8 @@ class Bulk:
                     pass
 
     async def fill_first(self, name: str, keys: Sequence[Sequence[ParameterValue]]) -> bool:
-        """As `System.fill_first`. Not of a cache that has still to earn its trust: what a fill holds of it is compared
-        before it is given, a key at a time, and a read brings its comparison with it."""
+        """As `System.fill_first`. Not for a cache that has yet to earn its trust: its fills are compared before a
+        client gets them, a key at a time, and a read brings its comparison with it."""
         trust = self._catalog.get(name).trust
         if len(keys) < MANY_MISSED or name in self._filling or not (trust is None or trust.fills.earned):
             return False

@@ -1,10 +1,10 @@
-"""One large fill: many keys of one cache, in slices that no read has asked for.
+"""One large fill: many keys of one cache, in slices, without a read that asks for them.
 
-Each slice is an upquery of at most `KEYS` keys and about `ROWS` rows, with a bracket of its own, and is inserted as any
-other upquery's answer (docs/consistency.md). What happens meanwhile is the trackers' business: the stream goes on, and
-so do reads, which have upqueries of their own. A slice that leaves holes is asked again, `TRIES` times in all.
+Each slice is an upquery of at most `KEYS` keys and about `ROWS` rows. It has a bracket of its own, and is inserted like
+any other answer (docs/consistency.md). The stream and the reads go on meanwhile. A slice that leaves holes is asked
+again, `TRIES` times in all.
 
-Who asks MySQL is told apart by `Asker`: the proxy's own connections, or Spark's executors (`proxy/fills/askers.py`).
+An `Asker` asks MySQL: by the proxy's own connections, or by Spark's executors (`proxy/fills/askers.py`).
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class Asker(Protocol):
         ...
 
     def check(self) -> None:
-        """Raises what keeps it from going on."""
+        """Raises the error that stops this fill."""
         ...
 
     async def close(self) -> None: ...
@@ -89,9 +89,9 @@ class Planned:
 
 
 class BulkFill:
-    """Fills slices of one reader until all are done. Their keys are of that reader's plan: raises PlannedAgain where
-    the cache has another. `audits`: what is held of them is compared instead; `different`: what is held otherwise than
-    MySQL has it.
+    """Fills slices of one reader until all are done. Their keys belong to that reader's plan: raises PlannedAgain if
+    the cache has another. `audits`: compare the held answers instead; `different`: keys whose held answer is not
+    MySQL's.
 
     Invariants: 1. each slice is in `_again`, under way (`_asked`), or has ended.
     """
@@ -121,8 +121,8 @@ class BulkFill:
         self.error: SourceError | None = None  # the last that MySQL gave
 
     async def fill(self, slices: Iterator[Slice], asker: Asker) -> None:
-        """Asks for all slices, and waits until the last one has ended. Raises CannotFill, PlannedAgain, and what the
-        asker raises; then nothing is under way any more, and what was is asked by the next call."""
+        """Asks for all slices, and waits until the last one has ended. Raises CannotFill, PlannedAgain, and the asker's
+        errors. Then nothing is under way any more, and the next call asks for the unfinished slices again."""
         turns = Slices()
         try:
             while True:
@@ -264,8 +264,8 @@ def sliced(keys: Iterator[tuple[Key, Params, int]], most: int = KEYS) -> Iterato
 
 
 class Listed:
-    """The keys of a listing (`planner/fill/all_keys.py`), bound as reads bind them. `not_bound`: those of which MySQL
-    alone can tell what they are equal to."""
+    """The keys of a listing (`planner/fill/all_keys.py`), bound as reads bind them. `not_bound`: keys that only MySQL
+    can compare."""
 
     def __init__(self, planned: Planned, rows: list[Row]) -> None:
         self._plan = planned.plan

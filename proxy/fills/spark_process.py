@@ -1,5 +1,5 @@
-"""The process that drives Spark (`bulk/sidecar.py`), as the proxy sees it: started when it is first needed, asked for
-MySQL's answers, ended when nobody has needed it for a while. Without it everything else goes on."""
+"""The process that drives Spark (`bulk/sidecar.py`), as the proxy sees it. It starts at its first use, asks for MySQL's
+answers, and ends after a while without use. Without it everything else goes on."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def login_of(upstream: Upstream) -> Login:
 
 
 class SparkProcess:
-    """At most one process at a time. `log_file`: takes what it, and the Java below it, print.
+    """At most one process at a time. `log_file`: for its output, and that of the Java process below it.
 
     Invariants: 1. every job of `_jobs` was sent to the process that runs now.
     """
@@ -138,8 +138,8 @@ class SparkProcess:
         self._jobs = {}
 
     async def ask(self, login: Login, slices: Sequence[Sequence[Question]]) -> AsyncGenerator[list[Piece], None]:
-        """Pieces of MySQL's answers, as they come: each element of `slices` is what one task asks. One that stops
-        listening cancels the job. Raises SparkUnavailable: what has not come by then does not come."""
+        """Yields pieces of MySQL's answers as they come. Each element of `slices` is one task's. A caller that stops
+        listening cancels the job. Raises SparkUnavailable: then no more answers come."""
         await self.start()
         assert self._writer is not None
         number = next(self._numbers)
@@ -194,7 +194,7 @@ class SparkProcess:
                 await asyncio.to_thread(self._process.wait, REAPED)
 
     def _how(self) -> str:
-        """How the process has ended, as far as that is known: by a signal, or with what it said last."""
+        """How the process has ended, if that is known: by a signal, or with its last words."""
         status = None if self._process is None else self._process.poll()
         if status is not None and status < 0:
             return f": it was ended by {signal.Signals(-status).name} ({self._log_file} has what it said before)"

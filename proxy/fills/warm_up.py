@@ -1,7 +1,7 @@
-"""The keys that were held are kept over a restart, and filled again at the start.
+"""Keeps the held keys over a restart, and fills them again at the start.
 
-Only which keys, never what they held: that comes from MySQL, as with any large fill. They are written every few minutes
-and at the end (`bulk/hot_file.py`, in the state directory), those first that were read since eviction last came by.
+It keeps the keys, never their answers: these come from MySQL, as with any large fill. It writes them every few minutes
+and at the end (`bulk/hot_file.py`, in the state directory), the recently read ones first.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ class WarmUp:
             self._saving = asyncio.get_running_loop().create_task(self.save())
 
     async def close(self) -> None:
-        """Keeps what is held now. A start that was still filling keeps what it was to fill."""
+        """Writes the keys that are held now. If the start was still filling, writes the keys that it was to fill."""
         for task in (self._warming, self._saving):
             if task is not None and not task.done():
                 task.cancel()

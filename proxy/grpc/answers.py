@@ -1,4 +1,4 @@
-"""Whole protobuf messages for what is no hit: answers, caches, events, and their places in a stream."""
+"""Whole protobuf messages for everything that is no hit: answers, caches, events, and their places in a stream."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ def answer_bytes(answer: Answer, known_columns: int) -> bytes:
 
 
 async def wide_answer_bytes(answer: Answer, at_once: int) -> bytes:
-    """As `answer_bytes` where no columns are known, so many columns in one turn of the loop: the bytes of messages, one
-    after the other, are those of one message with all of their columns."""
+    """As `answer_bytes` without known columns, but with so many columns in one turn of the loop. The bytes of the
+    messages, joined, are those of one message with all columns."""
     parts, id = list[bytes](), 0
     for first in range(0, len(answer.columns), at_once):
         columns = column_messages(answer.columns[first : first + at_once])

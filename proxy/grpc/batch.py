@@ -1,8 +1,8 @@
 """Many keys of one cache in one call: one header, then two parts for each key.
 
-All rows of the call are told under one header, so they must be of one cache with one set of columns. Hits are looked up
-at one position. Misses take a while, in which a DDL statement may come, or another cache get the name: then the call is
-answered anew.
+One header describes all rows of the call, so they must be of one cache with one set of columns. Hits are looked up at
+one position. Misses take a while. If a DDL statement comes meanwhile, or another cache gets the name, the call is
+answered again from the start.
 """
 
 from __future__ import annotations
@@ -60,8 +60,8 @@ async def _once(
     *,
     filled: bool,
 ) -> bytes | None:
-    """None where the cache, or its columns, became others meanwhile, and where very many keys that were missing have
-    been filled, which is done unless they are `filled` already."""
+    """None if the cache or its columns changed meanwhile. Also None after very many missing keys were filled, which is
+    done unless they are `filled` already."""
     try:
         opened = caches.of(name)
         met = demand is None or demand.met()

@@ -1,4 +1,4 @@
-"""Caches as opened for gRPC, by name: hits with a header that is kept, and reads, though a cache was made anew."""
+"""Caches opened for gRPC, by name: hits with a kept header, and reads that survive a cache being made again."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class OpenCache:
 
 
 class OpenCaches:
-    """By name; each call raises UnknownCache where there is none."""
+    """Opened caches by name. Each call raises UnknownCache if there is none."""
 
     def __init__(self, system: System) -> None:
         self._system = system
@@ -104,7 +104,7 @@ class OpenCaches:
             return None
 
     async def read(self, name: str, parameters: Parameters, demand: Demand | None) -> Answer:
-        """`Cache.read`, likewise."""
+        """As `Cache.read`."""
         try:
             return await self.of(name).cache.read(parameters, demand)
         except UnknownCache:

@@ -1,9 +1,9 @@
 """Requests of the hot path: raw bytes to a cache's parameters.
 
-Protobuf writes an embedded message and a bytes field alike. So the hot requests are parsed as twins, messages of the
-same numbers in which a `Key` is `bytes`: equal keys have (from one client library) equal bytes, and a memo gives the
-parsed parameters of those seen before. A batch of 100 keys then costs one parse and 100 dictionary lookups. A
-`Freshness` is bytes too, empty in a request that asks for none: one test is all that it costs there.
+Protobuf writes an embedded message and a bytes field alike. So hot requests are parsed as twins: messages with the same
+numbers in which a `Key` is `bytes`. From one client library, equal keys have equal bytes, and a memo has the parsed
+parameters of keys seen before. A batch of 100 keys then costs one parse and 100 dictionary lookups. A `Freshness` is
+bytes too. It is empty in a request that asks for none, so it costs one test.
 """
 
 from __future__ import annotations
@@ -307,8 +307,8 @@ def freshness_asked(message: pb.Freshness) -> Freshness:
 
 
 class FreshnessMemo(dict[bytes, Freshness]):
-    """What callers ask for, by its raw bytes: the calls of one session at rest, and the requests of one stream, ask for
-    the same. Of at most `entries`; then it starts over."""
+    """The freshness that callers ask for, by its raw bytes. Calls of one idle session, and requests of one stream, ask
+    for the same. It holds at most `entries`, then starts over."""
 
     def __init__(self, entries: int = 1 << 10, longest: int = 1 << 10) -> None:
         super().__init__()

@@ -90,7 +90,7 @@ class GrpcListener:
                 port = self._server.add_insecure_port(address)
         except RuntimeError:
             raise ConfigError(
-                f"cannot listen for gRPC on {address}: the address is in use or not of this machine"
+                f"cannot listen for gRPC on {address}: the port is in use, or the address is another machine's"
             ) from None
         self._write_token_files(port)
         await self._show_health()

@@ -1,7 +1,7 @@
 """The service `upwell.v1.Upwell`: bytes in, the system's calls, bytes out. The walk of a hit from gRPC starts here.
 
-Requests and answers are bytes on both sides of these handlers. A hit is: the request as its twin (`grpc/requests.py`),
-the key's bytes in a memo, `Cache.hit`, and a header kept per cache before the rows' bytes. There is no await in it.
+Requests and answers are bytes on both sides of these handlers. A hit takes four steps without an await: the request as
+its twin (`grpc/requests.py`), the key's bytes in a memo, `Cache.hit`, and a kept header before the rows' bytes.
 Everything else goes the slower way through messages. `proxy/grpc/server.py` puts the service on a listener.
 """
 

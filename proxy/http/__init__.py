@@ -1,1 +1,1 @@
-"""The HTTP listener: metrics, health, and what is shown to people."""
+"""The HTTP listener: metrics, health, and pages for people."""

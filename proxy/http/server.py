@@ -1,11 +1,11 @@
 """The HTTP listener: `/`, `/metrics`, `/healthz`, `/readyz`, and nothing else.
 
-Four pages of plain text need no framework: asyncio's streams, one request a connection, limits on the head and on the
-time that a client may take. It reads no body and speaks no TLS. The texts of queries are shown on loopback or to whom
-has the token of the gRPC listener.
+Four pages of plain text need no framework: asyncio's streams, one request a connection, limits on the head and on a
+client's time. It reads no body and speaks no TLS. It shows the texts of queries on loopback, or to a caller with the
+gRPC listener's token.
 
-A listener on loopback shows `/` and `/metrics` to requests for this machine only: a page of another site can make a
-browser believe that the site's name is 127.0.0.1 (DNS rebinding), and then the request's Host is that name.
+A listener on loopback shows `/` and `/metrics` only to requests whose Host is this machine. A page of another site can
+make a browser believe that the site's name is 127.0.0.1 (DNS rebinding); then the Host is that name.
 """
 
 from __future__ import annotations
@@ -210,7 +210,7 @@ class HttpListener:
         return Page(503, f"not ready: {why}\n".encode()) if why else Page(200, b"ready\n")
 
     async def _index(self, request: Request) -> Page:
-        """What there is. Texts of queries only for who may read them."""
+        """The start page. It shows the texts of queries only to callers that may read them."""
         status = self._system.status()
         caches = await self._system.list_caches()
         lines = [

@@ -1,4 +1,4 @@
-"""What automatic caching goes by: how many reads of a shape make it worth a cache, and how long one is kept."""
+"""The limits of automatic caching: how many reads make a shape worth a cache, and how long a cache is kept."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ TWICE = 2  # reads: what was asked once may never be asked again
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """When a cache is made and how long it is kept. Times in seconds but where the name says otherwise.
+    """When a cache is made and how long it is kept. Times in seconds, unless the name says otherwise.
 
-    `few_reads`: passed reads of one shape in the last ten minutes for which it is cached while the loop has time;
-    `busy_ms`: what they took at MySQL together, for which it is cached in any case if it was repeated.
-    `memory`: bytes that all automatic caches may hold; `most`: how many there may be.
+    `few_reads`: so many passed reads in ten minutes earn a shape a cache while the loop has time;
+    `busy_ms`: two or more reads that took MySQL so long in all earn it one in any case.
+    `memory`: the most bytes of all automatic caches; `most`: their number.
     """
 
     memory: int

@@ -1,8 +1,8 @@
 """The settings of `upwell serve`: from options, the environment, a file and defaults, in that order, checked once.
 
 Every setting has one name, `memory-limit`: the option `--memory-limit`, the variable `UPWELL_MEMORY_LIMIT`, the key
-`memory-limit` (or `memory_limit`) of the TOML file. Whatever is wrong raises ConfigError with one line that names where
-the value came from and what would be accepted.
+`memory-limit` (or `memory_limit`) of the TOML file. A wrong value raises ConfigError, with one line that says where the
+value came from and what would be accepted.
 """
 
 from __future__ import annotations
@@ -82,8 +82,8 @@ class Listen:
 
 @dataclass(frozen=True, slots=True)
 class MysqlSettings:
-    """Of MySQL's protocol. `tls`: off, on, required; `certificate` and `key`: paths, "" for one made at start;
-    `idle` 0: as long as MySQL allows; `largest_packet`: bytes of one command; `clock_tolerance`: whole seconds."""
+    """Settings of MySQL's protocol. `tls`: off, on, required. `certificate`, `key`: paths; "": made at start. `idle` 0:
+    as long as MySQL allows. `largest_packet`: bytes of one command. `clock_tolerance`: whole seconds."""
 
     listen: Listen = Listen("127.0.0.1", 3307)
     tls: str = "on"
@@ -145,7 +145,8 @@ class Config:
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """One setting. `parse` raises ValueError with what would be accepted; `default` None: it has none, or depends."""
+    """One setting. `parse` raises ValueError with what would be accepted. `default` None: no default, or one that
+    depends on other things."""
 
     name: str
     parse: Callable[[str], Any]
@@ -168,7 +169,7 @@ SETTINGS: tuple[Setting, ...] = (
         parse_text,
         None,
         "URL",
-        "what is behind: mysql://user:password@host:port[/database], or vitess://...",
+        "the database to cache: mysql://user:password@host:port[/database], or vitess://...",
     ),
     Setting("upstream-file", parse_text, None, "FILE", "a file with that address: command lines are visible to others"),
     Setting("config", parse_text, None, "FILE", "settings and [[cache]] tables as TOML"),
@@ -178,46 +179,46 @@ SETTINGS: tuple[Setting, ...] = (
     Setting("mysql-tls-key", parse_text, None, "FILE", "its private key, PEM"),
     Setting("transactions", parse_transactions, "on", "on|strict|off", "hits in transactions; strict: READ COMMITTED"),
     Setting("read-your-writes", parse_switch, "on", "on|off", "hits wait for what the session has written"),
-    Setting("own-writes-wait", parse_seconds, "1s", "TIME", "the longest that they do; then MySQL answers"),
-    Setting("clock-tolerance", parse_whole_seconds, "0s", "TIME", "NOW() may be so far behind; 0s: not at all"),
+    Setting("own-writes-wait", parse_seconds, "1s", "TIME", "the longest such wait; then MySQL answers"),
+    Setting("clock-tolerance", parse_whole_seconds, "0s", "TIME", "how far NOW() may be behind; 0s: not at all"),
     Setting("mysql-connections", parse_large_count, None, "N", "clients at a time; default: 10000, if files suffice"),
-    Setting("mysql-idle-timeout", parse_seconds, "0s", "TIME", "ends silent sessions; 0s: as MySQL does"),
+    Setting("mysql-idle-timeout", parse_seconds, "0s", "TIME", "ends sessions silent for so long; 0s: as MySQL"),
     Setting("mysql-max-packet", parse_packet_size, "1GiB", "SIZE", "the largest command that is forwarded"),
     Setting("grpc-listen", parse_listen, "127.0.0.1:50051", "HOST:PORT", "where gRPC listens"),
     Setting("http-listen", parse_listen, "127.0.0.1:8080", "HOST:PORT", "where /metrics, /healthz and /readyz are"),
-    Setting("memory-limit", parse_memory, None, "SIZE", "for what is held; default: a quarter of the machine's memory"),
+    Setting("memory-limit", parse_memory, None, "SIZE", "the most for answers; default: a quarter of the machine's"),
     Setting("max-staleness", parse_seconds, "30s", "TIME", "how long hits are served while MySQL cannot be reached"),
     Setting("upquery-connections", parse_count, "8", "N", "connections to MySQL for misses and passed reads"),
-    Setting("upquery-timeout", parse_patience, "30s", "TIME", "the longest that MySQL may take for one of them"),
-    Setting("ahead-fills", parse_switch, "on", "on|off", "hold answers that the stream has still to catch up with"),
-    Setting("exact-fills", parse_auto, "auto", "auto|off", "locks what hot keys are filled from, for milliseconds"),
+    Setting("upquery-timeout", parse_patience, "30s", "TIME", "the longest that one of these statements may take"),
+    Setting("ahead-fills", parse_switch, "on", "on|off", "hold answers that are newer than the stream"),
+    Setting("exact-fills", parse_auto, "auto", "auto|off", "auto: may lock rows of hot keys, for milliseconds"),
     Setting("warm-up", parse_switch, "on", "on|off", "fill at the start the keys that were held before"),
     Setting("access-log", parse_text, None, "DIR", "keep a sample of the reads there, for `upwell rank`"),
-    Setting("access-log-sample", parse_fraction, "0.01", "PART", "of the reads, that are logged"),
-    Setting("access-log-limit", parse_memory_limit, "1GiB", "SIZE", "of that folder; the oldest files go first"),
-    Setting("access-log-rotate", parse_patience, "5m", "TIME", "after which a file is complete, and can be read"),
-    Setting("spark-master", parse_spark_master, DEFAULT_MASTER, "URL", "of Spark, for large fills; off: none"),
-    Setting("spark-min-rows", parse_large_count, str(SPARK_MIN_ROWS), "N", "rows from which on fills are Spark's"),
-    Setting("state-dir", parse_text, None, "DIR", "where caches made at run time are kept; of one proxy"),
-    Setting("name", parse_name, None, "NAME", "of the source in --state-dir; default: the server's UUID"),
+    Setting("access-log-sample", parse_fraction, "0.01", "PART", "the part of the reads that is logged"),
+    Setting("access-log-limit", parse_memory_limit, "1GiB", "SIZE", "the size of that folder; oldest files go first"),
+    Setting("access-log-rotate", parse_patience, "5m", "TIME", "how long until a file is complete and readable"),
+    Setting("spark-master", parse_spark_master, DEFAULT_MASTER, "URL", "the Spark that makes large fills; off: none"),
+    Setting("spark-min-rows", parse_large_count, str(SPARK_MIN_ROWS), "N", "fills of so many rows or more are Spark's"),
+    Setting("state-dir", parse_text, None, "DIR", "keeps caches made at run time; one proxy uses it"),
+    Setting("name", parse_name, None, "NAME", "the source's in --state-dir; default: the server's UUID"),
     Setting("grpc-tls-cert", parse_text, None, "FILE", "certificate chain of the gRPC listener, PEM"),
     Setting("grpc-tls-key", parse_text, None, "FILE", "its private key, PEM"),
     Setting("grpc-token-file", parse_text, None, "FILE", "the token that callers must send; default: made at start"),
     Setting("grpc-insecure", parse_bool, "false", "", "let everybody who can reach the gRPC listener call it"),
     Setting("grpc-query", parse_switch, "on", "on|off", "off: callers of gRPC read caches by name, and send no SQL"),
-    Setting("max-message-size", parse_message_size, "16MiB", "SIZE", "of one gRPC request and of one answer"),
-    Setting("shutdown-delay", parse_seconds, "0s", "TIME", "/readyz says 503 so long before the listeners close"),
+    Setting("max-message-size", parse_message_size, "16MiB", "SIZE", "the largest gRPC request or answer"),
+    Setting("shutdown-delay", parse_seconds, "0s", "TIME", "how long /readyz says 503 before the listeners close"),
     Setting("log-level", parse_log_level, "info", "LEVEL", "debug, info, warning or error"),
     Setting("log-json", parse_bool, "false", "", "log lines as JSON"),
     Setting("check-sample", parse_share, "on", "on|off|SHARE", "compare a share of hits with MySQL; on: 0.0001"),
     Setting("verify-new-caches", parse_checks, "32", "N|off", "compare a cache's first N answers with MySQL's own"),
     Setting("admin-users", parse_names, None, "NAMES", "who may drop caches and see all queries; default: upstream's"),
     Setting("auto-cache", parse_switch, "off", "on|off", "cache what MySQL is busy with, drop what does not pay"),
-    Setting("auto-cache-reads", parse_count, "3", "N", "reads of one shape in ten minutes for which it is cached"),
-    Setting("auto-cache-time", parse_seconds, "5ms", "TIME", "or MySQL's time for two of them or more, together"),
-    Setting("auto-cache-memory", parse_fraction, "0.5", "PART", "of --memory-limit for all automatic caches"),
-    Setting("max-caches", parse_large_count, "5000", "N", "caches in all"),
-    Setting("max-caches-per-account", parse_large_count, "100", "N", "those of one account that is no administrator"),
+    Setting("auto-cache-reads", parse_count, "3", "N", "cache a shape after so many reads in ten minutes"),
+    Setting("auto-cache-time", parse_seconds, "5ms", "TIME", "or once two reads or more took MySQL so long"),
+    Setting("auto-cache-memory", parse_fraction, "0.5", "PART", "the part of --memory-limit for automatic caches"),
+    Setting("max-caches", parse_large_count, "5000", "N", "the most caches in all"),
+    Setting("max-caches-per-account", parse_large_count, "100", "N", "the most of an account; administrators: any"),
     Setting("check", parse_bool, "false", "", "check the engine's invariants after every step: slow"),
 )
 BY_NAME = {setting.name: setting for setting in SETTINGS}

@@ -1,4 +1,4 @@
-"""What the machine gives: its memory, also where a control group gives this process less, and open files."""
+"""The machine's limits: its memory, or a control group's share of it, and open files."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def clients_within(limit: int) -> int:
 
 
 def too_few_files(limit: int, connections: int) -> str:
-    """What to tell if `limit` open files are too few for so many clients of the MySQL listener, else ""."""
+    """A warning if `limit` open files are too few for so many clients of the MySQL listener; else ""."""
     needed, room = 2 * connections + OTHER_FILES, clients_within(limit)
     if room >= connections:
         return ""

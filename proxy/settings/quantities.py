@@ -106,7 +106,7 @@ def parse_size(text: str) -> int:
 
 
 def parse_memory_limit(text: str) -> int:
-    """As `parse_size`; a number without a unit is bytes, which nobody means who writes a small one."""
+    """As `parse_size`, but 1MiB at least: a small number without a unit is hardly meant as bytes."""
     size = parse_size(text)
     if size < LEAST_MEMORY:
         raise ValueError(f"{size} bytes: a size of at least 1MiB such as 512MiB or 2GiB is accepted")

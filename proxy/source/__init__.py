@@ -1,1 +1,1 @@
-"""What is cached before: a MySQL server or a keyspace of Vitess, and what watches over it."""
+"""The source that is cached, a MySQL server or a keyspace of Vitess, and the watches over it."""

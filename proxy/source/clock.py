@@ -1,8 +1,8 @@
-"""What MySQL's clock says, without asking it each time.
+"""MySQL's clock, without a question each time.
 
-MySQL is asked about once a second, while anybody wants to know. Its answer was made between the question and its
-arrival here, so MySQL's clock is ahead of ours by something between two numbers that are as close as a round trip is
-short. A second counts as known where both give the same; in the moment where it changes nobody is told.
+MySQL is asked about once a second while there is a caller. Its answer was made between the question and its arrival
+here. So MySQL's clock is ahead of ours by a number between two bounds, which are a round trip apart. A second is known
+if both bounds give the same one; at the moment of change it is unknown.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class SourceClock:
     def __init__(
         self, ask: Callable[[], Awaitable[datetime]], clock: Callable[[], float] = monotonic, tolerance: int = 0
     ) -> None:
-        """`tolerance`: seconds that what is told may be behind; it is the same for so long then. 0: not at all."""
+        """`tolerance`: how many seconds the clock may be behind; it stands still for so long. 0: not at all."""
         self._tolerance = tolerance
         self._ask = ask
         self._clock = clock

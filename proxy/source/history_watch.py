@@ -1,8 +1,8 @@
 """Asks MySQL about once a second what it has executed: a stream may lose its source's history unnoticed.
 
-After RESET BINARY LOGS AND GTIDS the old stream goes on, as if nothing were written any more. What MySQL counts as
-executed without having it in a binlog (gtid_purged, set by hand) never comes. A new login shows which of them it is
-(`vstream/history.py`).
+After RESET BINARY LOGS AND GTIDS the old stream goes on, as if nothing were written any more. Transactions that MySQL
+counts as executed without having them in a binlog (gtid_purged, set by hand) never come. A new login shows which of the
+two it is (`vstream/history.py`).
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ PATIENCE = 3.0
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """What MySQL said. `owned` was read before `executed`; `position` is what the stream had brought before that.
-    `asked`: when it had not been asked yet."""
+    """MySQL's answer. `owned` was read before `executed`; `position`: what the stream had brought before that. `asked`:
+    a time before the question."""
 
     at: float
     position: GtidSet
@@ -44,9 +44,9 @@ class SourceWatch:
         clock: Callable[[], float] = monotonic,
         longest: float = float("inf"),
     ) -> None:
-        """`ask`: the server's UUID, what it owns, what it has executed, the settings on which rights depend. `longest`:
-        seconds that a stream may take which does not believe to be current: of several shards one that is late says
-        nothing of another."""
+        """`ask` gives the server's UUID, the owned and the executed GTIDs, and the settings on which rights depend.
+        `longest`: seconds that a stream may take if it does not claim to be current; if one of several shards is late,
+        that says nothing of the others."""
         self._longest = longest
         self._ask = ask
         self._position = position
@@ -75,7 +75,7 @@ class SourceWatch:
 
     def doubt(self, followed: str, lag: float) -> str:
         """Why the stream may not be the source's history; "" if nothing says so. Told once for each reading.
-        `followed`: the server whose stream it is. `lag`: seconds that the stream believes to be behind."""
+        `followed`: the server of the stream. `lag`: by how many seconds the stream believes to be behind."""
         reading, self._reading = self._reading, None
         return self.judge(reading, followed, lag) if reading is not None else ""
 

@@ -1,9 +1,8 @@
-"""What the source's relations looked like a moment ago: for plans that are made one behind the other, and for those
-that nobody has asked for by name.
+"""The source's relations as of a moment ago: for plans made one after the other, and for caches that nobody has named.
 
-As good as what is asked now, where the change stream tells of each DDL statement on whatever table: a plan that was
-made before one is made again behind it, when its event comes (`Catalog.plan`, `Catalog.schema_changed`). So it makes
-no difference whether the source was asked right before the plan or earlier, if no event has come since.
+They are as good as a fresh answer, because the change stream tells of each DDL statement on any table. A plan that was
+made before such a statement is made again when its event comes (`Catalog.plan`, `Catalog.schema_changed`). So the
+source may be asked right before the plan or earlier, if no event has come since.
 """
 
 from __future__ import annotations
@@ -31,8 +30,7 @@ class Schema(Protocol):
 
 class KeptSchema:
     """Invariants:
-    1. All of `_asked` was asked behind the last `forget`, and within LONGEST. What is in `_found` is of `_asked`.
-    """
+    1. All of `_asked` was asked after the last `forget`, and within LONGEST. All of `_found` is in `_asked`."""
 
     def __init__(self, source: Schema, clock: Callable[[], float] = time.monotonic) -> None:
         self._source, self._clock = source, clock

@@ -25,8 +25,8 @@ FIRST_PAUSE, LAST_PAUSE = 0.002, 10.0  # seconds between two looks whether a DDL
 
 
 class SchemaBehind:
-    """The server's schema, after every DDL statement that the stream has brought: what the stream tells of may be
-    executed a moment later."""
+    """The server's schema after every DDL statement that the stream has brought. The stream may tell of a statement a
+    moment before it is executed."""
 
     def __init__(self, schema: SchemaSource, stream: BinlogSource, upqueries: Executor) -> None:
         self._schema, self._stream, self._upqueries = schema, stream, upqueries
@@ -79,8 +79,8 @@ class MysqlSource:
         return version
 
     async def _look_for_database(self) -> None:
-        """Raises ConfigError where MySQL says that there is none of the upstream's name. (To who may not see it, it
-        says that he may not.)"""
+        """Raises ConfigError if MySQL says that the upstream's database does not exist. (An account that may not see it
+        is told that instead.)"""
         database = self.upstream.database
         try:
             if database:
@@ -88,8 +88,8 @@ class MysqlSource:
         except SourceError as error:
             if error.errno == UNKNOWN_DATABASE:
                 raise ConfigError(
-                    f"--upstream: there is no database {database!r} at {self.upstream.address}:"
-                    " one that exists, or none, is accepted"
+                    f"--upstream: the server has no database {database!r} ({self.upstream.address}): "
+                    "one that exists, or none, is accepted"
                 ) from None
 
     def tick(self) -> None:

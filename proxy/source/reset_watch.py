@@ -1,8 +1,8 @@
-"""Asks MySQL about once a second how many RESET statements it has executed: RESET BINARY LOGS AND GTIDS begins another
+"""Asks MySQL about once a second how many RESET statements it has executed. RESET BINARY LOGS AND GTIDS begins another
 history, and the old stream goes on as if nothing were written any more.
 
-GTIDs tell of it only until as many transactions were committed as before. A RESET of something else (a replica,
-persisted settings) is taken for one, too: then the stream logs in anew, and finds its history as it was.
+GTIDs show that only until as many transactions are committed as before. A RESET of something else (a replica, persisted
+settings) looks the same: then the stream logs in again, and finds its history unchanged.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ STATUS = "SHOW GLOBAL STATUS LIKE 'Com_reset'"  # who may log in may ask
 
 
 class ResetStream(Protocol):
-    """The change stream, as far as this goes. `resets`: that the server had executed when the stream logged in."""
+    """The change stream, reduced to the members needed here. `resets`: how many the server had executed when the stream
+    logged in."""
 
     @property
     def logins(self) -> int: ...

@@ -1,5 +1,5 @@
-"""Asks vtgate now and then what it does with the tables that are cached: no stream tells that a table or a shard has
-moved to another keyspace, nor that the VSchema has changed (`external_upquery/vitess/routes.py`)."""
+"""Asks vtgate regularly for the routes of cached tables. No stream tells that a table or a shard has moved to another
+keyspace, or that the VSchema has changed (`external_upquery/vitess/routes.py`)."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""A second opinion on the binlog, for the start-up check: the newest transactions are read by our own reader and by
-mysql-replication, which shares no code with it, and what both say must be the same.
+"""A second opinion on the binlog, for the start-up check. Our own reader and mysql-replication, which share no code,
+read the newest transactions and must agree.
 
-Compared are, for each transaction, its rows by table and kind, and their whole numbers, decimals and texts, where the
-library reads these right: it does not know signs without `binlog_row_metadata=FULL`. It passes over compressed
-transactions and cannot begin behind tagged GTIDs: then nothing is compared, and the finding says why.
+For each transaction it compares the rows by table and kind, and their whole numbers, decimals and texts, if the library
+reads these right: it does not know signs without `binlog_row_metadata=FULL`. The library skips compressed transactions
+and cannot begin after tagged GTIDs. Then nothing is compared, and the finding says why.
 """
 
 from __future__ import annotations
@@ -131,7 +131,7 @@ def _plain(value: object) -> object:
 
 
 class _Everything(TableDecoders):
-    """Each table is decoded by what the binlog says of it."""
+    """Decodes each table as the binlog describes it."""
 
     def __init__(self, columns: _Columns, charsets: Mapping[int, str]) -> None:
         super().__init__()

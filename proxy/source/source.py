@@ -1,7 +1,7 @@
-"""What is cached before: all that the rest of the proxy needs of it, whatever kind it is of.
+"""The source that is cached: all that the rest of the proxy needs of it, of whatever kind.
 
 The composition root makes one from the upstream's address (`proxy/source/sources.py`). A kind of source is one class
-that has these parts, and a line there.
+with these parts, and a line there.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ is nothing to wait for."""
 
 
 class Upqueries(Protocol):
-    """What the source is asked, each with a bracket where the answer is to be held. Times are those of the loop's
-    clock. Everything raises SourceError, SourceDown, DeadlinePassed, Overloaded."""
+    """Questions to the source, each with a bracket if its answer is to be held. Times are those of the loop's clock.
+    Every method raises SourceError, SourceDown, DeadlinePassed, Overloaded."""
 
     counters: Counter[str]
 
@@ -120,14 +120,14 @@ class Upqueries(Protocol):
         ...
 
     async def history(self) -> tuple[History, GtidSet, GtidSet, str]:
-        """Whose history is answered from, which GTIDs are owned, what is executed by then; and the settings on which
-        rights depend, changes of which are in no stream."""
+        """Which server answers, which GTIDs are owned, what is executed by then, and the settings on which rights
+        depend (no stream tells of their changes)."""
         ...
 
 
 class Source(Protocol):
-    """`upstream`: where it is, for both edges: who asks it on behalf of Upwell, and the sessions of clients.
-    `session_trackers`: whether it tells sessions of what their statements leave, as MySQL does."""
+    """`upstream`: its address, for both edges: Upwell's own questions, and the sessions of clients. `session_trackers`:
+    whether it tells sessions what their statements leave, as MySQL does."""
 
     @property
     def shards_of(self) -> Callable[[Keyed], Shards] | None:

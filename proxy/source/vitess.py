@@ -107,8 +107,8 @@ class VitessSource:
             log.info("other_keyspaces", followed=self.upstream.database, others=", ".join(others), then=then)
 
     def _astray(self, tables: frozenset[str]) -> None:
-        """An upquery's answer, or who reflects, has found another route than was known. What else came by it, the watch
-        may not have seen: all of these tables becomes holes, at once. (Not within the delivery of an answer.)"""
+        """An upquery's answer, or reflection, has found another route than the known one. The watch may have missed
+        what came by it: all of these tables become holes, at once. (Not within the delivery of an answer.)"""
         if self._watch is not None:
             self._watch.soon()
         if tables and not self._changed:

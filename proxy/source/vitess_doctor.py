@@ -1,6 +1,6 @@
 """The start-up check of a Vitess source: can its keyspace be cached, and if not, what mends it?
 
-It only reads. What vtgate refuses is a finding that says what was seen and what is needed.
+It only reads. Each refusal of vtgate's becomes a finding that says what was seen and what is needed.
 """
 
 from __future__ import annotations

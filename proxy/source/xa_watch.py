@@ -1,5 +1,5 @@
-"""Looks whether prepared XA transactions are still there: MySQL 9.7 writes nothing to its binlog where one is committed
-with ONE PHASE, as it should not be.
+"""Looks whether prepared XA transactions are still there. MySQL 9.7 accepts an XA COMMIT with ONE PHASE of a prepared
+one, though it should not, and writes nothing to its binlog.
 
  whose preparation the stream has told of  | while there is one, about once a second
 -------------------------------------------+---------------------------------------------------------------------------
@@ -32,7 +32,7 @@ RECOVER = "XA RECOVER CONVERT XID"
 
 
 class XaStream(Protocol):
-    """The change stream, as far as XA transactions go."""
+    """The change stream, reduced to what XA transactions need."""
 
     @property
     def open_xa(self) -> frozenset[bytes]: ...
@@ -65,9 +65,8 @@ def xid_of(format_id: int, first: int, digits: str) -> bytes:
 
 class PreparedWatch:
     """Invariants:
-    1. None is asked where no prepared transaction is known of, but after a login of the stream.
-    2. Only what was there at the look before is judged.
-    """
+    1. MySQL is asked only while a prepared transaction is known, and after a login of the stream.
+    2. Only what was there at the look before is judged."""
 
     def __init__(
         self,

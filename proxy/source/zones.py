@@ -1,8 +1,8 @@
 """The clocks of time zones, as the source has them.
 
-MySQL knows zones by tables of its own, and the zone SYSTEM by the machine on which it was started; what either is
-called says nothing. So MySQL is asked, once for each zone: when its clocks are set between 1970 and 2038, where the
-TIMESTAMPs end. It reads a zone once as long as it runs, so an answer is good until it is started anew.
+MySQL knows zones by tables of its own, and the zone SYSTEM by its machine; a name says nothing about either. So MySQL
+is asked, once for each zone, when its clocks are set between 1970 and 2038, where TIMESTAMPs end. MySQL reads a zone
+once while it runs, so an answer is good until its restart.
 """
 
 from __future__ import annotations

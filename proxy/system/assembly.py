@@ -1,4 +1,4 @@
-"""What compares answers with MySQL's, put together from the parts of the proxy."""
+"""Puts together the parts that compare answers with MySQL's."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Whether hits may be served: not while the source cannot be reached or followed, nor where the process did not run for
-a while, until it has read what its stream has brought meanwhile."""
+"""Whether hits may be served. Not while the source cannot be reached or followed. Not after the process was frozen,
+until it has read what its stream has brought meanwhile."""
 
 from __future__ import annotations
 

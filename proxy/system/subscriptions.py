@@ -79,9 +79,9 @@ class Subscriptions:
             self._system.pump.unsubscribe(number)
 
     async def _compare_first(self, cache: NamedCache, parameters: Sequence[ParameterValue]) -> None:
-        """The first rows of a subscription are compared as those of a read are: returns when they are held, and nothing
-        is to be compared before they are given. Raises SourceDown where that could not be done so often that a read
-        would have been answered."""
+        """Compares the first rows of a subscription like those of a read. Returns when they are held and no comparison
+        is due before they are given. Raises SourceDown if that failed so often that a read would have been answered by
+        MySQL."""
         opened, why = OpenCache(self._system, cache, 0), ""
         for _ in range(TRIES):
             if cache.trust is None or (not why and opened.proved(parameters)):

@@ -1,7 +1,7 @@
 """The system behind the listeners: implements `proxy.port.api.System`. A read is answered from a cache, or MySQL
 answers it.
 
-Nothing here decodes rows of what is passed through, and a hit (`proxy/read/open_cache.py`) does not come here at all.
+Nothing here decodes rows of passed reads, and a hit (`proxy/read/open_cache.py`) does not come here at all.
 """
 
 from __future__ import annotations
@@ -249,13 +249,13 @@ class Router:
         return answer
 
     def statements(self) -> int:
-        """How many were answered until now, whoever did."""
+        """How many statements were answered until now, by a cache or by MySQL."""
         gone = self._catalog.gone
         held = sum(cache.hits + cache.misses for cache in self._catalog.caches.values())
         return self._passed + self.session_figures().get("mysql_passed", 0) + held + gone.hits + gone.misses
 
     def spent(self, cache: NamedCache, us: float) -> None:
-        """What is no hit at once has taken so much of the loop's time, for a cache that pays for that."""
+        """Charges this much of the loop's time, for a read that was no hit, to a cache that pays for it."""
         if self.budget is not None and cache.is_automatic:
             cache.work_us += us
             self.budget.spend(cache.name, us)
@@ -315,8 +315,8 @@ class Router:
     def _matched(
         self, sql: str, database: str, parameters: Sequence[ParameterValue]
     ) -> tuple[str, tuple[ParameterValue, ...]] | None:
-        """As `match`; a text at which that fails is for no cache, and so is one that tells its collation: where MySQL
-        is asked it would not have that."""
+        """As `match`. A text that makes it fail has no cache, and neither has one that tells its collation: MySQL
+        would not get that."""
         if MARK in sql:
             return None
         try:
@@ -454,7 +454,7 @@ class Router:
         return self._engine.hold(reader, key, params)
 
     def seconds(self, reader: ReaderNode) -> float:
-        """What MySQL takes for the reader's upqueries, lately."""
+        """MySQL's recent time for the reader's upqueries, in seconds."""
         return self._engine.latency.get(reader.tag, 0.0)
 
     def substituted(self, sql: str, parameters: Sequence[ParameterValue]) -> str:

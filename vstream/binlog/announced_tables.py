@@ -29,8 +29,9 @@ class Announced:
 
 
 def announced_twice(tables: list[MappedTable]) -> bool:
-    """Whether the tables that were announced before rows came are those of several statements with the same tables: the
-    rows of all but the last one are missing. So it is under LOCK TABLES, of which each statement announces all."""
+    """Whether the tables announced before the rows belong to several statements with the same tables. Then the rows of
+    all but the last statement are missing. That happens under LOCK TABLES: each statement announces all locked tables.
+    """
     count = len(tables)
     if len({mapped.name for mapped in tables}) * 2 > count:
         return False

@@ -130,10 +130,9 @@ class Assembler:
         self._handlers[data[start + 4]](data, start + ev.HEADER, end - self._checksum_size)
 
     def feed_whole(self, data: bytes, start: int, end: int) -> int:
-        """A GTID event as for `feed`, in a buffer of packets: if a whole transaction of the commonest shape begins
-        with it and nothing about it is odd, reads that, and says where the next packet begins. Else 0: nothing was
-        read, `feed` its events. Raises nothing but what the sink raises.
-        """
+        """A GTID event as for `feed`, in a buffer of packets. If a whole transaction of the commonest shape begins with
+        it, and nothing about it is odd, reads it and returns where the next packet begins. Otherwise returns 0 and
+        reads nothing: `feed` its events. Raises only the sink's exceptions."""
         found = whole_transaction(data, end, self._checksum_size)
         if found is None or self._gtid is not None or self.expected is not None:
             return 0
@@ -177,7 +176,7 @@ class Assembler:
 
     @property
     def inflating(self) -> bool:
-        """What was fed is still to be read, a compressed transaction or a large value: call `inflate` before the next
+        """Fed bytes are still to be read, of a compressed transaction or a large value: call `inflate` before the next
         `feed`."""
         return self._inflating is not None or self._late is not None
 

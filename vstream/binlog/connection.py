@@ -57,7 +57,7 @@ class Account:
 
 @dataclass
 class Session:
-    """A login that can be asked for a dump, and what the server said of itself."""
+    """A login that can ask for a dump, and the server's own description."""
 
     connection: Any  # PyMySQL's, whose parts for a dump have no public names
     server_uuid: str

@@ -1,9 +1,8 @@
 """Which decoder reads the rows of which table: from TABLE_MAP events and from what is wanted.
 
-A TABLE_MAP event precedes the rows of every statement; nearly always it is byte-equal to the last one of its table,
-and then nothing is parsed. A table is decoded only by a layout that agrees with the wanted `Table`. One that does not
-agree, or that cannot be decoded exactly, is untrusted: its rows are not decoded, and who assembles the transaction says
-so.
+A TABLE_MAP event precedes the rows of every statement. Nearly always it is byte-equal to the last one of its table, and
+then nothing is parsed. A table is decoded only by a layout that agrees with the wanted `Table`. A table that does not
+agree, or cannot be decoded exactly, is untrusted: its rows are not decoded, and the assembled transaction says so.
 """
 
 from __future__ import annotations
@@ -97,9 +96,9 @@ class TableDecoders:
     """The tables wanted, and the meaning of the table ids seen."""
 
     def __init__(self, *, in_steps: bool = False, definitions: Definitions | None = None) -> None:
-        """`in_steps`: for who reads on an event loop: what takes long is done in steps, and very large rows are not
-        read. Else all are, however long that takes. `definitions`: of tables whose columns the binlog does not name;
-        without it such are untrusted."""
+        """`in_steps`: for a reader on an event loop: long work is done in steps, and very large rows are not read.
+        Otherwise all are read, however long that takes. `definitions`: of tables whose columns the binlog does not
+        name; without it such tables are untrusted."""
         self.in_steps = in_steps
         self.definitions = definitions
         self.by_id: dict[bytes, MappedTable] = {}
@@ -131,14 +130,14 @@ class TableDecoders:
         return True
 
     def with_members(self, names: frozenset[str]) -> frozenset[str]:
-        """These, for `schema.*` the wanted tables of that schema, and what differs from them in letter case only: a
-        statement is logged as it was written, and that may be the same table."""
+        """These tables, for `schema.*` the wanted ones of that schema, and wanted tables whose names differ in letter
+        case only: a statement is logged as it was written, and may mean the same table."""
         meant = _meant(names)
         return names | {table.qualified for table, _ in self._wanted.values() if meant(table.qualified)}
 
     def redefined(self, names: frozenset[str]) -> frozenset[str]:
-        """The same of tables that are defined anew, and those whose rows follow theirs by foreign keys: they may follow
-        those of others from now on."""
+        """The same for tables with a new definition, and for tables whose rows follow theirs by foreign keys: from now
+        on they may follow other tables' rows."""
         meant = _meant(names)
         named = {name for table, _ in self._wanted.values() for name, _, _ in table.referenced if meant(name)}
         self._redefined |= named - self._doubted

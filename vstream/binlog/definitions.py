@@ -1,14 +1,14 @@
-"""Whether the definition of a wanted table is that of the rows that come: for a binlog that does not name columns.
+"""Whether the known definition of a wanted table fits the rows that come: for a binlog that does not name columns.
 
-With `binlog_row_metadata=MINIMAL`, MySQL's default, an event of rows tells the types, signs and character sets of its
-columns. Their names, and the members of ENUM and SET, are those of the definition that was reflected, at another moment
-than the rows were written. Two columns of one type that were renamed to each other look the same. So this is the rule:
+With `binlog_row_metadata=MINIMAL`, MySQL's default, row events tell types, signs and character sets of columns. Column
+names, and the members of ENUM and SET, come from the reflected definition, which is of another moment than the rows.
+Two columns of one type that have swapped names look the same. So this is the rule:
 
 1. Whatever had changed a table before it was reflected is among what the source owns or has executed later. Rows behind
    all of that are laid out as it was reflected.
 2. So are all rows until the next DDL statement on the table comes in the stream. Then it must be reflected anew.
 
-Rows that come before 1 holds are not decoded. Each time such a table is wanted the source is asked once.
+Rows that come before 1 holds are not decoded. The source is asked once each time such a table is wanted.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ NOT_KNOWN = "the binlog does not name columns, and rows from before the table wa
 
 @dataclass(slots=True, eq=False)
 class Waiting:
-    """A reflected definition. `needed`: what must have come; None: the source was not asked yet."""
+    """A reflected definition. `needed`: the GTIDs that must have come; None: the source was not asked yet."""
 
     needed: GtidSet | None = None
 
@@ -108,7 +108,7 @@ class Definitions:
 
 
 def told(asked: Iterable[Waiting], possible: GtidSet) -> None:
-    """What the source owns and has executed, read after these were waiting. What was owned before and is in neither now
-    was rolled back."""
+    """The source's owned and executed GTIDs, read after these began to wait. A GTID that was owned before and is in
+    neither set now was rolled back."""
     for waiting in asked:
         waiting.needed = possible if waiting.needed is None else possible.intersection(waiting.needed)

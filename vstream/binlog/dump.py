@@ -1,7 +1,7 @@
 """Reads one dump connection on the event loop until it is lost, in slices of about a millisecond.
 
-While decoded work waits, nothing more is received: a source that is faster than we are waits in its own socket. While
-whoever takes the transactions is busy with a large one (`busy`), none is decoded.
+While decoded work waits, nothing more is received: a faster source waits in its own socket. While the sink is busy with
+a large transaction (`busy`), none is decoded.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class DumpLost(Exception):
 
 
 class DumpBroken(Exception):
-    """What came is not understood, or whoever takes it failed. `gtid`: the transaction; `kind`: the event's type."""
+    """The bytes are not understood, or the sink failed. `gtid`: the transaction; `kind`: the event's type."""
 
     def __init__(self, reason: str, gtid: Gtid | None, kind: int | None = None) -> None:
         super().__init__(reason)

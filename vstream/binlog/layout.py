@@ -1,7 +1,7 @@
-"""What a TABLE_MAP event says about a table, and whether that is the table which was wanted.
+"""A TABLE_MAP event's description of a table, and whether that is the wanted table.
 
-A binlog's rows are laid out as the table was when they were written; the wanted `Table` is what reflection saw, maybe
-later, maybe earlier. `difference` finds out, so that no row is ever decoded by a layout that is not its own.
+Rows in a binlog have the layout of the moment when they were written. Reflection saw the wanted `Table` earlier or
+later. `difference` compares the two, so no row is ever decoded by a layout that is not its own.
 """
 
 from __future__ import annotations

@@ -20,8 +20,9 @@ def _never(data: bytes, start: int) -> bool:
 class PacketBuffer:
     """Bytes go in by `feed`; `next` gives one packet's content as (buffer, start, end).
 
-    Of a content of more than `LARGEST` bytes of which `cuts` says so, given its beginning, only the first `KEPT` are
-    kept: what follows is passed over as it comes. `was_cut`: whether that is so of the content that `next` gave last.
+    `cuts` decides by the beginning of a content of more than `LARGEST` bytes whether to cut it: then only the first
+    `KEPT` bytes are kept, the rest is skipped as it comes. `was_cut`: whether the content that `next` gave last was
+    cut.
     """
 
     def __init__(self, cuts: Callable[[bytes, int], bool] = _never) -> None:

@@ -1,7 +1,7 @@
-"""Reads one dump connection in the thread that asks, event by event: for who has no event loop.
+"""Reads one dump connection event by event in the caller's thread: for callers without an event loop.
 
-What is read and how is as in `dump.py`; here whoever takes the transactions sets the pace. While nobody asks, the
-server waits in its socket, and gives up after its `net_write_timeout`.
+It reads the same as `dump.py`, at the caller's pace. While the caller does not ask, the server waits in its socket, and
+gives up after its `net_write_timeout`.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Writes the Python function that decodes the row images of one table, for the columns that are wanted.
 
-A function for each table is 20 to 40 times as fast as walking over column descriptions: neighbouring columns of fixed
-width become one `struct.unpack_from`, unwanted ones are stepped over, and rows without NULL take a branch that tests
-nothing. Rows are tuples as wide as the table; columns that are not wanted are None.
+A function for each table is 20 to 40 times as fast as a walk over column descriptions. Neighbouring columns of fixed
+width become one `struct.unpack_from`. Unwanted columns are skipped. Rows without NULL take a branch that tests nothing.
+Rows are tuples as wide as the table; columns that are not wanted are None.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Transactions of the commonest shape, recognised as a whole: GTID, BEGIN, TABLE_MAP, one event of rows, XID. Pure.
 
-Most of what a row costs in a transaction of its own is not the row but the events around it. Where all five are in the
-buffer, one look at their headers tells what would else take five passes through the assembler.
+In a transaction of one row, most of the cost is in the events around the row. If all five are in the buffer, one look
+at their headers replaces five passes through the assembler.
 """
 
 from __future__ import annotations

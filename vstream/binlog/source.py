@@ -136,8 +136,8 @@ class BinlogSource:
         self._give(Ddl(None, "an XA transaction may have ended", None, schema=False))
 
     def reconnect(self, reason: str) -> None:
-        """Logs in anew and looks who answers; for one who doubts that this is the source that is asked elsewhere.
-        A login that is under way has looked before the doubt came: another one follows it."""
+        """Logs in again and looks which server answers. Called by a part that doubts that this source is the one which
+        is asked elsewhere. A login under way may have looked before the doubt came, so another one follows it."""
         if self._reader is not None:
             self._reader.end(reason)
         else:
@@ -329,8 +329,8 @@ class BinlogSource:
         self._refused = why
 
     def _on_dump_lost(self, lost: DumpLost) -> None:
-        """Where MySQL does not go on from the position, what comes next has no GTID, or is in no binlog any more:
-        nothing held is believed, and what is filled until the next login, which tells where the source is, neither."""
+        """MySQL does not go on from the position. What comes next has no GTID, or is in no binlog any more. So nothing
+        held is believed, nor any fill until the next login, which tells where the source is."""
         self._on_refused(str(lost) if lost.errno in NO_RIGHT else "")
         if lost.errno == HISTORY_LOST:
             self._no_way = str(lost)
@@ -339,7 +339,8 @@ class BinlogSource:
             _log.warning("the change stream is interrupted", reason=str(lost), errno=lost.errno)
 
     def _on_unfit(self, why: str) -> None:
-        """It was fit once, and was started anew with other settings: what it leaves out is never made up for."""
+        """The source was fit once and was restarted with other settings. Nothing makes up for the changes that its
+        stream now lacks."""
         if why != self.unfit:
             self.unfit = why
             self._gap(why)

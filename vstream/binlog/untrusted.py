@@ -14,10 +14,10 @@ from vstream.binlog.decode import MappedTable
 class Odd:
     """What a transaction has beside trusted rows.
 
-    `rewanted`: tables that were wanted otherwise when it began. `untrusted`: why rows were not decoded, by table.
+    `rewanted`: tables that were wanted in another way when it began. `untrusted`: why rows were not decoded, by table.
     `statement`, `tables`, `schema`: a DDL in it. `written`: a statement that changed rows without row events.
-    `deleted`, `updated`: tables with such rows, what foreign keys change with them being nowhere.
-    `gap`: why nothing is known of what it changed.
+    `deleted`, `updated`: tables with such rows whose changes by foreign keys are in no event.
+    `gap`: why its changes are unknown.
     """
 
     rewanted: set[str] = field(default_factory=set)

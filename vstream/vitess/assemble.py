@@ -104,8 +104,8 @@ class VitessAssembler:
 
     @property
     def behind(self) -> float:
-        """Seconds from when its last transaction was committed until it was received, of the shard of which it is most.
-        vtgate's heartbeats come where no shard has anything else: none is behind then, as far as is known."""
+        """The largest delay of any shard: seconds from the commit of its last transaction to its receipt. vtgate sends
+        heartbeats when no shard has anything else: then no shard is known to be behind."""
         since = self.received_at - FADES
         return max((state.behind for state in self._shards.values() if state.behind_at > since), default=0.0)
 
@@ -141,8 +141,8 @@ class VitessAssembler:
                 state.received.untrusted[qualified] = REWANTED
 
     def reset(self) -> None:
-        """The connection is lost: what is half received is dropped, and tables are told anew. Where not all shards have
-        told where they are, none has."""
+        """The connection is lost: half-received transactions are dropped, and tables will be told again. If not all
+        shards have told their positions, none counts."""
         self._others = []
         if not self.complete:
             self.forget()
@@ -262,8 +262,8 @@ class VitessAssembler:
         self._shards = {shard: self._shards.get(shard) or ShardState(shard) for shard in named}
 
     def _regroup(self, ended: ShardState, told: list[tuple[Shard, str]]) -> None:
-        """There are other shards than before, and nobody has said so: what is held is not kept current. `ended`: whose
-        transaction has told of them."""
+        """The shards have changed, and no journal said so: nothing that is held is kept current. `ended`: the shard
+        whose transaction told of them."""
         before, now = set(self._named), [shard for shard, _ in told]
         self._name(now)
         for shard, gtid in told:
@@ -435,8 +435,8 @@ class VitessAssembler:
         self.sink(Ddl(gtid, text, tables, statement.schema))
 
     def _on_journal(self, state: ShardState, journal: pb.Journal) -> None:
-        """An old shard has come to its end. Its position stays before that: where the stream is begun anew before all
-        of them have, vtgate needs the journals of all again."""
+        """An old shard has ended. Its position stays before that: if the stream starts again before all old shards have
+        ended, vtgate needs the journals of all of them once more."""
         state.journaled = True
         old = [shard for one in journal.participants if (shard := (one.keyspace, one.shard)) in self._named]
         if not all(self._shards[shard].journaled for shard in old):

@@ -60,7 +60,7 @@ def later(code: StatusCode, said: str) -> Verdict:
 
 
 def at_the_start(code: StatusCode, said: str, address: str, keyspace: str) -> UpwellError:
-    """One sentence: what was seen, and what is wanted."""
+    """One sentence: what was seen, and what is needed."""
     shown = said[:SHOWN]
     if code is StatusCode.UNAVAILABLE and any(word in said for word in NOT_CONNECTED):
         return SourceDown(f"vtgate's gRPC is not at {address} ({WHICH_PORT}): {shown}")

@@ -1,11 +1,11 @@
 """A JSON document as Vitess prints it -> MySQL's own text of it. Pure.
 
-Vitess prints strings as MySQL does, and numbers but for some of more than 15 digits (v24, tried on random documents).
-The keys of an object are in the order of their bytes: MySQL's is by their lengths first. A TIME inside a document is
-printed as an empty string, and a long binary value without MySQL's line breaks: where one may be, the text cannot be
-told.
+Vitess prints strings as MySQL does, and numbers except some of more than 15 digits (v24, tried on random documents). It
+orders an object's keys by their bytes; MySQL orders them by length first. It prints a TIME inside a document as an
+empty string, and a long binary value without MySQL's line breaks. If a document may have one, its text cannot be told.
 
-A document takes 70 ns a byte. That of a large one is made in steps (`LateText`), by hand: json's own decoder has none.
+A document takes 70 ns a byte. The text of a large one is made in steps (`LateText`), by hand: json's own decoder has
+none.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Rows of a VStream to canonical rows: values come as texts, their types from a FIELD event, which goes before. Pure.
+"""Turns rows of a VStream into canonical rows. Values come as texts, their types from the FIELD event before. Pure.
 
-A table's decoder is made for the wanted columns, from what its shard has told of them (`Fields`) and from the wanted
-`Table`. Where the two differ, or a wanted column has no exact text, there is none, and the reason is told.
+A table's decoder is made for the wanted columns, from its shard's description (`Fields`) and the wanted `Table`. If the
+two differ, or a wanted column has no exact text, there is no decoder, but a reason.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What is known of one shard's stream: where it is, its tables, the transaction that is half received. Pure."""
+"""The state of one shard's stream: its position, its tables, and the transaction that is half received. Pure."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ TOO_LARGE = "rows not kept: the transaction is too large"
 
 @dataclass(slots=True)
 class Received:
-    """What has come of a transaction. `told`: the position behind it. `untrusted`: why rows of a table were not
-    decoded; `outdated`: for one, because its columns are others than was known. `heavy`: no more rows are kept."""
+    """The received part of a transaction. `told`: the position after it. `untrusted`: why rows of a table were not
+    decoded; `outdated`: for one, because its columns have changed. `heavy`: no more rows are kept."""
 
     told: str = ""
     changes: list[TableChanges] = field(default_factory=list)
@@ -61,12 +61,10 @@ class Received:
 
 
 class ShardState:
-    """`tables`, `decoders`: of each table, as told last, and how its rows are read, or why they are not. `position`,
-    `executed`: behind the last transaction that has ended, "" before the first. `open`: one is half received.
-    `journaled`: it has come to its end, and waits for the others that end with it. `behind`: seconds from when the
-    last one was committed until it was received, at `behind_at`. `server`: whose transaction the last one was, by its
-    UUID, "" where that is not known.
-    """
+    """`tables`, `decoders`: each table as told last, and how its rows are read, or why they are not. `position`,
+    `executed`: after the last complete transaction, "" before the first. `open`: one is half received. `journaled`:
+    this shard has ended, and waits for the others that end with it. `behind`: seconds from the last commit to its
+    receipt, at `behind_at`. `server`: UUID of the server that made the last transaction, "" if unknown."""
 
     def __init__(self, shard: Shard) -> None:
         self.shard = shard
@@ -115,8 +113,8 @@ class ShardState:
         return before != self.server
 
     def advance(self, told: str, gtid: Gtid | None) -> bool:
-        """A transaction has ended. `told`: the position behind it, "" where it was not told. False if that lacks what
-        the shard had before. Raises ValueError for what is no position."""
+        """A transaction has ended. `told`: the position after it, "" if it was not told. False if that lacks a part of
+        the shard's earlier position. Raises ValueError for a text that is no position."""
         before = self.executed
         if told:
             self.begin_at(told)

@@ -65,9 +65,9 @@ MOST_REFUSALS = 3  # in a row, without anything else, after which our position c
 
 @dataclass(frozen=True, slots=True)
 class Periods:
-    """Seconds. `start`: in which every shard must have told where it is; `heartbeat`: after which vtgate says that it
-    is there; `silence`: without a word, after which the connection counts as dead; `look`: between two looks at where
-    the shards are; the pauses: between two attempts."""
+    """Seconds. `start`: until every shard must have told its position. `heartbeat`: after which vtgate says that it is
+    there. `silence`: after which the connection counts as dead. `look`: between two looks at the shards' positions. The
+    pauses: between two attempts."""
 
     start: float = 15.0
     heartbeat: int = 1
@@ -317,10 +317,10 @@ class VitessStream:
             _log.info("following the stream of vtgate", keyspace=self.keyspace, address=self._address)
 
     async def _look(self, opened: Any) -> None:
-        """Whether the shards that are followed are those that serve, and what they have. While they are split or
-        merged there are others for a moment: the stream comes to them. It has `start` for that from when they tell: no
-        shard does while they are switched. What has come may be executed a moment later; a primary that still lacks it
-        at the next look has lost it, and vtgate would look for another one for ever."""
+        """Looks whether the followed shards are the serving ones, and what they have executed. During a split or merge
+        others serve for a moment, and the stream comes to them within `start` of their telling: no shard tells while
+        they are switched. A received transaction may be executed a moment later. A primary that still lacks it at the
+        next look has lost it, and vtgate would look for another one for ever."""
         limit = float("inf")
         lacking = NOTHING
         while True:
@@ -417,8 +417,8 @@ class VitessStream:
             self._begun.set_exception(error)
 
     def _begin_anew(self, reason: str) -> None:
-        """What was missed is missed: nothing that is held is kept current from here on, and what is filled before the
-        stream has begun again is not, either."""
+        """Missed changes are lost: nothing that is held is kept current from here on, nor anything filled before the
+        stream has begun again."""
         self._last = reason
         self._assembler.forget()
         if not self._was_begun:

@@ -1,6 +1,6 @@
-"""Protobuf's wire format, as far as it takes to cut a message into its fields without reading them. Pure.
+"""Protobuf's wire format: cuts a message into its fields without reading them. Pure.
 
-A response of vtgate's may have many MB: to read it as a whole takes 4 ms a MB, in one step.
+A response of vtgate's may have many MB; reading it whole takes 4 ms a MB, in one step.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ _FIXED = {_FIXED64: 8, _FIXED32: 4}
 
 
 class Field(NamedTuple):
-    """`number` as the message has it; it begins at `tag`, its content at `start`, which is for `_BYTES` what is behind
-    the length."""
+    """`number`: as in the message. The field begins at `tag`, its content at `start`; for `_BYTES` that is after the
+    length."""
 
     number: int
     tag: int
@@ -23,7 +23,7 @@ class Field(NamedTuple):
 
 
 def fields(data: bytes, at: int, end: int) -> Iterator[Field]:
-    """Those of the message that is there. Raises ValueError or IndexError for what is none."""
+    """The fields of the message. Raises ValueError or IndexError for bytes that are no message."""
     while at < end:
         tag = at
         key, start = _varint(data, at)
