@@ -205,10 +205,9 @@ class _Walk:
         if isinstance(node, exp.Table):
             relation = self.catalogue.relation(node)
             assert isinstance(relation, View)
-            catalogue = Catalogue(self.catalogue.snapshot, relation.schema)
-            tree = catalogue.view_tree(relation)
+            tree = self.catalogue.parsed(relation).tree
             self._shown(tree)
-            columns = _Walk(self.analysis, catalogue).query(tree, None, {}, {})
+            columns = _Walk(self.analysis, self.catalogue.inside(relation)).query(tree, None, {}, {})
             self.analysis.overlooked(tree)
             names = relation.columns or tuple(column.name for column in columns)
             return [replace(column, name=name) for column, name in zip(columns, names, strict=True)]

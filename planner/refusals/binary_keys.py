@@ -14,6 +14,7 @@ from sqlglot import exp
 
 from planner.text.parse import parameter_number
 from planner.tree.reasons import refuse
+from planner.tree.resolved import ResolvedQuery
 from sqltypes.schema import Table
 
 _COMPARED = (exp.EQ, exp.NullSafeEQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE, exp.In, exp.Between, exp.Is)
@@ -21,13 +22,13 @@ _AS_STRINGS = (exp.Column, exp.Placeholder, exp.Null, exp.HexString)
 _CONDITIONS = (exp.Where, exp.Having, exp.Join)
 
 
-def require_strings(trees: Sequence[exp.Query], binary: Collection[int], tables: Iterable[Table]) -> None:
+def require_strings(query: ResolvedQuery, binary: Collection[int]) -> None:
     """Raises UnsupportedQuery where a condition computes with a column that must equal a parameter of `binary`, the
-    numbers of the parameters of binary types. Columns of one name are taken for one. `trees`: the query and its views,
-    which MySQL merges; `tables`: all that they read."""
+    numbers of the parameters of binary types. Columns of one name are taken for one."""
     if not binary:
         return
-    others = _Others(trees, tables)
+    trees = query.trees
+    others = _Others(trees, query.tables)
     names = {
         column.name.lower()
         for tree in trees

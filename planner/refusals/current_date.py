@@ -102,8 +102,8 @@ class _Walk:
         if isinstance(node, exp.Table):
             view = self.catalogue.relation(node)
             assert isinstance(view, View)
-            inside = _Walk(Catalogue(self.catalogue.snapshot, view.schema))
-            columns = inside.query(self.catalogue.view_tree(view), None, {})
+            inside = _Walk(self.catalogue.inside(view))
+            columns = inside.query(self.catalogue.parsed(view).tree, None, {})
             return [_column(*pair) for pair in zip(view.columns, map(_kind, columns), strict=False)] or columns
         outside = scope if isinstance(node, exp.Lateral) else scope.parent
         return _renamed(self.query(node.this, outside, ctes), node)

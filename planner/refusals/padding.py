@@ -11,26 +11,25 @@ Columns are told by their names alone: those of one name are taken for one.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 
 from sqlglot import exp
 
-from planner.refusals.pinned import Renamed, given_names
+from planner.refusals.pinned import given_names
 from planner.tree.reasons import refuse
+from planner.tree.resolved import ResolvedQuery
 from sqltypes.collation import pads
-from sqltypes.schema import Table
 
 _COMPARED = (exp.EQ, exp.NullSafeEQ, exp.NEQ, exp.In, exp.Between)  # NOT (a <> b) is a = b
 
 
-def check_padding(query: exp.Expr, views: Sequence[exp.Expr], renamed: Renamed, tables: Iterable[Table]) -> None:
+def check_padding(query: ResolvedQuery) -> None:
     """Raises UnsupportedQuery where a string under a padding collation of bytes may be compared with a column whose
     collation does not pad."""
-    trees = [query, *views]
-    names = _Collations(trees, renamed, tables)
+    names = _Collations(query)
     if not _differ(names.all):
         return
-    for tree in trees:
+    for tree in query.trees:
         for node in tree.find_all(*_COMPARED):
             if _differ(names.below(node)):
                 raise refuse("padding", node.sql("mysql")[:60])
@@ -50,17 +49,17 @@ def _differ(collations: Iterable[str]) -> bool:
 class _Collations:
     """The collations of the columns by their names in lower case. `all`: that occur anywhere."""
 
-    def __init__(self, trees: Sequence[exp.Expr], renamed: Renamed, tables: Iterable[Table]) -> None:
+    def __init__(self, query: ResolvedQuery) -> None:
         self.columns: defaultdict[str, set[str]] = defaultdict(set)
-        for table in tables:
+        for table in query.tables:
             for column in table.columns:
                 if column.type.collation:
                     self.columns[column.name.lower()].add(column.type.collation)
-        written = {node.expression.name.lower() for tree in trees for node in tree.find_all(exp.Collate)}
+        written = {node.expression.name.lower() for tree in query.trees for node in tree.find_all(exp.Collate)}
         self.all = written.union(*self.columns.values())
         if not _differ(self.all):
             return
-        given = [*renamed, *(pair for tree in trees for pair in given_names(tree))]
+        given = [*query.renamed, *(pair for tree in query.trees for pair in given_names(tree))]
         while any([self._give(name.lower(), value) for name, value in given]):
             pass
 

@@ -18,9 +18,9 @@ from sqlglot import exp
 from planner.tree.expressions import split_and
 from planner.tree.kinds import DATE_PARTS, NUMERIC, OPERATORS, TO_NUMBER, TRUTHS, results_of
 from planner.tree.reasons import refuse
-from sqltypes.schema import SqlType, Table
+from planner.tree.resolved import ResolvedQuery
+from sqltypes.schema import SqlType
 
-Renamed = Sequence[tuple[str, exp.Expr | None]]  # a column of a view, and what it stands for if that is known
 NUMBERS = frozenset({"bit", "decimal", "float", "zerofill", "integer"})
 ALL = NUMBERS | {"time"}
 
@@ -39,14 +39,13 @@ _READING_VALUES: tuple[type[exp.Expr], ...] = (
 )
 
 
-def check_pinned(query: exp.Expr, views: Sequence[exp.Expr], renamed: Renamed, tables: Iterable[Table]) -> None:
+def check_pinned(query: ResolvedQuery) -> None:
     """Raises UnsupportedQuery where a column that a condition sets equal to a constant is read as text, in a condition
     or below one."""
-    trees = [query, *views]
-    names = Names(trees, renamed, tables)
+    names = Names(query)
     pinned: set[str] = set()
     as_text: dict[str, exp.Expr] = {}
-    for part in (*conditions(trees), *items(query, views)):
+    for part in (*conditions(query.trees), *items(query)):
         for column in part.find_all(exp.Column):
             for kind in names.kinds[column.name.lower()]:
                 if _is_pinned(column, kind):
@@ -70,13 +69,13 @@ class Names:
     """The columns by their names in lower case. `kinds`: of which kinds those of a name may be; `root`: one name for
     all that may have the same value."""
 
-    def __init__(self, trees: Sequence[exp.Expr], renamed: Renamed, tables: Iterable[Table]) -> None:
+    def __init__(self, query: ResolvedQuery) -> None:
         self.kinds: defaultdict[str, set[str]] = defaultdict(set)
         self._parent: dict[str, str] = {}
-        for table in tables:
+        for table in query.tables:
             for column in table.columns:
                 self.kinds[column.name.lower()].add(_kind(column.type))
-        given = [*renamed, *(pair for tree in trees for pair in given_names(tree))]
+        given = [*query.renamed, *(pair for tree in query.trees for pair in given_names(tree))]
         for name, value in given:
             if value is None:
                 self.kinds[name.lower()] |= ALL
@@ -90,7 +89,7 @@ class Names:
         for name, below, _ in values:
             for other in below:
                 self._parent[self.root(name)] = self.root(other)
-        for tree in trees:
+        for tree in query.trees:
             for equal in tree.find_all(exp.EQ, exp.NEQ):
                 left, right = equal.this.unnest(), equal.expression.unnest()
                 if isinstance(left, exp.Column) and isinstance(right, exp.Column):
@@ -149,11 +148,11 @@ def conditions(trees: Iterable[exp.Expr]) -> Iterator[exp.Expr]:
             yield from split_and(node.args.get("on"))
 
 
-def items(query: exp.Expr, views: Iterable[exp.Expr]) -> Iterator[exp.Expr]:
+def items(query: ResolvedQuery) -> Iterator[exp.Expr]:
     """What is selected below the outermost SELECT: a condition may name it."""
-    for tree in (query, *views):
+    for tree in query.trees:
         for select in tree.find_all(exp.Select):
-            if select is not query:
+            if select is not query.tree:
                 yield from select.expressions
 
 

@@ -12,38 +12,37 @@ Columns are told by their names alone (`planner/refusals/pinned.py`).
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 from sqlglot import exp
 
-from planner.refusals.pinned import COMPARED, EQUAL, Names, Renamed, conditions, items
+from planner.refusals.pinned import COMPARED, EQUAL, Names, conditions, items
 from planner.tree.kinds import MADE, Kind, Kinds
 from planner.tree.reasons import refuse
-from sqltypes.schema import Table
+from planner.tree.resolved import ResolvedQuery
 
 _SEVERAL = (exp.In, exp.Between)
 _KINDS = frozenset({Kind.TEMPORAL, Kind.TIME, Kind.OWN})
 
 
-def check_put_in_place(query: exp.Query, views: Sequence[exp.Query], renamed: Renamed, tables: Iterable[Table]) -> None:
+def check_put_in_place(query: ResolvedQuery) -> None:
     """Raises UnsupportedQuery where a column that a condition sets equal to a constant is compared with values of
     another kind."""
-    trees, tables = [query, *views], list(tables)
-    parts = [*conditions(trees), *items(query, views)]
+    parts = [*conditions(query.trees), *items(query)]
     found = [
         (column, part, *compared)
         for part in parts
         for column in part.find_all(exp.Column)
         for compared in _comparisons(column)
     ]
-    names = Names(trees, renamed, tables)
+    names = Names(query)
     pinned: defaultdict[str, list[exp.Expr]] = defaultdict(list)
     for column, _, comparison, others, first in found:
         if _pins(comparison, others, first=first):
             pinned[names.root(column.name)].append(comparison)
     if not pinned:
         return
-    kinds = Kinds(tables, trees, renamed)
+    kinds = query.kinds
     for column, part, comparison, others, first in found:
         elsewhere = any(one is not comparison for one in pinned.get(names.root(column.name), ()))
         kind = kinds.of(column)

@@ -135,9 +135,9 @@ class PlanningProcess:
     async def _think(self, job: Job) -> Thought:
         if is_small(job.sql, job.snapshot):
             with suppress(TakesLong):
-                plan = planned(job, brief=True)
+                found = planned(job, brief=True)
                 await asyncio.sleep(0)
-                return told(plan, job.snapshot)
+                return told(found)
         async with self._turn:
             self.counters["planned_aside"] += 1
             answer = await self._aside(job)
