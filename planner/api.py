@@ -32,6 +32,7 @@ from planner.text.vindex_hints import hints_of, with_hints
 from planner.tree.announced_by import tells_columns
 from planner.tree.expressions import Parameters
 from planner.tree.logical import NotMaintained
+from planner.tree.meanings import meanings_of
 from planner.tree.names import Catalogue, named_tables
 from planner.tree.plan import (
     AnswerArrangement,
@@ -225,13 +226,13 @@ def _check_meaning(query: ResolvedQuery) -> None:
     """Raises UnsupportedQuery where an answer may depend on more than the rows, once the names are known."""
     catalogue, modes = query.catalogue, query.parsed.modes
     check_timestamps(query.trees)
-    check_current_date(query.tree, catalogue)
+    check_current_date(query.meanings)
     if modes is not None and FULL_GROUP not in modes:
         check_distinct_order(query.tree, catalogue)
     for expression in expressions_of(query):
         _check_text(expression, catalogue.snapshot)
         check_timestamps([expression.tree])
-        check_current_date(expression.tree, catalogue)
+        check_current_date(meanings_of(expression.tree, catalogue))
     for check in (check_pinned, check_put_in_place, check_padding):
         check(query)
 

@@ -9,6 +9,7 @@ from sqlglot import exp
 
 from planner.text.parse import ParsedQuery
 from planner.tree.kinds import Kinds
+from planner.tree.meanings import Meanings, meanings_of
 from planner.tree.names import Catalogue, view_columns
 from planner.tree.reasons import misread
 from sqltypes.schema import Table, View
@@ -60,6 +61,10 @@ class ResolvedQuery:
     @cached_property
     def renamed(self) -> Renamed:
         return [pair for view, parsed in self.views for pair in view_columns(view, parsed.tree)]
+
+    @cached_property
+    def meanings(self) -> Meanings:
+        return meanings_of(self.tree, self.catalogue)
 
     @cached_property
     def kinds(self) -> Kinds:
