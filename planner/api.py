@@ -226,13 +226,13 @@ def _check_meaning(query: ResolvedQuery) -> None:
     """Raises UnsupportedQuery where an answer may depend on more than the rows, once the names are known."""
     catalogue, modes = query.catalogue, query.parsed.modes
     check_timestamps(query.trees)
-    check_current_date(query.meanings)
+    check_current_date(query.meanings, [token for text in query.texts for token in text.tokens], query.tables)
     if modes is not None and FULL_GROUP not in modes:
         check_distinct_order(query.tree, catalogue)
     for expression in expressions_of(query):
         _check_text(expression, catalogue.snapshot)
         check_timestamps([expression.tree])
-        check_current_date(meanings_of(expression.tree, catalogue))
+        check_current_date(meanings_of(expression.tree, catalogue), expression.tokens, query.tables)
     for check in (check_pinned, check_put_in_place, check_padding):
         check(query)
 

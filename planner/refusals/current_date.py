@@ -17,10 +17,12 @@ from typing import NoReturn
 
 from sqlglot import exp
 
+from planner.text.scan import Token, words
 from planner.tree.kinds import DATE_ARITHMETIC, Kind, classes, date_of, of_type, results_of
 from planner.tree.meanings import Meanings
 from planner.tree.reasons import refuse
 from sqltypes.expression import ColumnRef
+from sqltypes.schema import Table
 
 _COMPARED = classes("EQ NEQ NullSafeEQ NullSafeNEQ GT GTE LT LTE In Between Nullif")
 _CHOSEN = classes("Case If Coalesce Greatest Least")
@@ -36,6 +38,8 @@ _TIMES = classes("Time TimeFromParts")
 _DATES_BY_NAME = frozenset({"makedate", "from_days"})
 _OF_A_DATE_BY_NAME = frozenset({"weekday", "yearweek", "to_seconds", "to_days", "unix_timestamp"})
 _TIMES_BY_NAME = frozenset({"timediff", "sec_to_time", "maketime"})
+_MAKE_TIMES = words("time timediff sec_to_time maketime str_to_date json_value")
+"""Words of a text without which nothing in it is a TIME, unless a column is."""
 _DAY_BY_NAME = frozenset({"adddate", "subdate"})  # of days, where there is no INTERVAL
 _KEEPS_BY_NAME = frozenset({"addtime", "subtime"})
 _OF_HOURS = re.compile(r"(HOUR|MINUTE|SECOND|MICROSECOND)(_\w+)?", re.IGNORECASE)
@@ -44,10 +48,14 @@ _TO_DATED = frozenset({"DATE", "DATETIME", "DATETIME2", "TIMESTAMP", "TIMESTAMPT
 _DATE_PARTS = re.compile(r"%-?[^HIMSTfpr%-]")  # of a format, as sqlglot's trees have it: %M are minutes
 
 
-def check_current_date(meanings: Meanings) -> None:
-    """Raises UnsupportedQuery where the current date is in the answer, or a name means two tables."""
+def check_current_date(meanings: Meanings, tokens: Iterable[Token], tables: Iterable[Table]) -> None:
+    """Raises UnsupportedQuery where the current date is in the answer, or a name means two tables. `tokens`: of all
+    that is written; `tables`: all that are read."""
     for column in meanings.hidden:
         raise refuse("two_tables", column.sql("mysql"))
+    made = not _MAKE_TIMES.isdisjoint([token.text.lower() for token in tokens])
+    if not made and not any([column.type.name == "time" for table in tables for column in table.columns]):
+        return
     found = _Kinds(meanings)
     for part in meanings.parts:
         found.of(part)

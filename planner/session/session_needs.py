@@ -108,7 +108,7 @@ def _needs(query: ResolvedQuery, plan: QueryPlan) -> frozenset[str]:
         return SESSION_NEEDS
     tokens = [text.tokens for text in query.texts]
     said = frozenset([parameter.index for parameter in plan.parameters if parameter.type.name == "timestamp"])
-    finder = finder_of(plan.tables, query.trees, query.kinds, said)
+    finder = finder_of(query, said)
     for found in tokens:
         finder.words(found)
     for tree in query.trees:
@@ -137,7 +137,7 @@ def _needs(query: ResolvedQuery, plan: QueryPlan) -> frozenset[str]:
 
 
 def _only(tree: exp.Expr, nodes: tuple[type[exp.Expr], ...]) -> bool:
-    return all(isinstance(node, nodes) for node in tree.walk())
+    return all([isinstance(node, nodes) for node in tree.walk()])
 
 
 def _is_foreign(column: Column) -> bool:
@@ -148,7 +148,7 @@ def _is_foreign(column: Column) -> bool:
 def _converts(tokens: Sequence[Token]) -> bool:
     """Whether something of the text may be a string of a character set that it names."""
     seen = {token.text.lower() for token in tokens if token.kind != "string"}
-    return not seen.isdisjoint(_CONVERTS) or any(text.startswith("_") for text in seen)
+    return not seen.isdisjoint(_CONVERTS) or any([text.startswith("_") for text in seen])
 
 
 def _shows_strings(tree: exp.Expr) -> bool:

@@ -39,12 +39,12 @@ from planner.session.needs import (
 from planner.session.needs_finder import Finder, is_star
 from planner.text.parse import ParsedQuery, parse
 from planner.text.scan import ServerVersion
-from planner.tree.kinds import Kinds
+from planner.tree.names import Catalogue
 from planner.tree.reasons import misread, refuse
 from planner.tree.resolved import ResolvedQuery
 from planner.tree.sql_text import quoted_name
-from sqltypes.errors import ParseError, UnsupportedQuery
-from sqltypes.schema import Column, Table
+from sqltypes.errors import ParseError, UnknownName, UnsupportedQuery
+from sqltypes.schema import Column, SchemaSnapshot, Table
 
 UTF8MB4 = "default_collation_for_utf8mb4"
 WRITTEN = frozenset({COLLATION, BY_CODES, STRINGS, BYTES, SENT, UTF8MB4, PACKET, "default_week_format"}) | (
@@ -56,22 +56,9 @@ PACKET: a row that is looked at has no string as long as that (`proxy/mysql/stat
 LEAST_PACKET)."""
 
 
-def finder_of(
-    tables: Sequence[Table], trees: Sequence[exp.Query], kinds: Kinds, said: frozenset[int] = frozenset()
-) -> Finder:
-    """Looks at expressions over these tables. `kinds`: of the trees; `said`: as of `Instants`."""
-    columns = [column for table in tables for column in table.columns]
-    types: dict[str, str] = {}
-    for column in columns:
-        name, type_ = column.name.lower(), column.type.name
-        types[name] = type_ if types.get(name, type_) == type_ else ""
-    return Finder(
-        kinds,
-        instants=Instants(tables, trees, said),
-        numbered=frozenset(column.name.lower() for column in columns if column.type.is_numeric and not column.nullable),
-        padded=frozenset(column.name.lower() for column in columns if column.type.name == "char"),
-        types=types,
-    )
+def finder_of(query: ResolvedQuery, said: frozenset[int] = frozenset()) -> Finder:
+    """Looks at the query's expressions. `said`: as of `Instants`."""
+    return Finder(query.meanings, query.kinds, Instants(query.meanings, said))
 
 
 def named_columns(trees: Iterable[exp.Query], tables: Iterable[Table]) -> list[tuple[Table, Column]]:
@@ -153,11 +140,12 @@ def _needs_of(
     """`known`: those of the columns that it may name."""
     try:
         query = parse(_as_query(expression, table), version)
-    except (ParseError, UnsupportedQuery):
+        snapshot = SchemaSnapshot({(table.schema, table.name): table}, version)
+        finder = finder_of(ResolvedQuery(query, Catalogue(snapshot, table.schema)))
+    except (ParseError, UnsupportedQuery, UnknownName):
         return SESSION_NEEDS
     if misread(query.tree, query.tokens):
         return SESSION_NEEDS
-    finder = finder_of([table], [query.tree], Kinds([table], [query.tree], ()))
     finder.words(query.tokens)
     finder.tree(query.tree, shown=True)
     named = named_columns([query.tree], [table])

@@ -34,6 +34,10 @@ class Output(NamedTuple):
 Ctes = Mapping[str, Sequence[Output]]
 
 
+def columns_below(node: exp.Expr) -> Iterator[exp.Expr]:
+    return node.find_all(exp.Column)
+
+
 @dataclass
 class Meanings:
     """`parts`: the conditions, select items and further clauses of all SELECTs. `outputs`: of each query, by its id.
@@ -46,7 +50,7 @@ class Meanings:
     united: list[tuple[exp.Expr, Sequence[Output]]] = field(default_factory=list)
     hidden: list[exp.Column] = field(default_factory=list)
     _meant: dict[int, Given] = field(default_factory=dict)  # by the id of a node that names columns
-    _given: dict[Name, Given] = field(default_factory=dict)  # of columns that no base table has
+    _derived: dict[str, dict[str, Given]] = field(default_factory=dict)  # what is no base table: by source, by name
     _count: int = 0
 
     def of(self, node: exp.Expr) -> Given:
@@ -55,21 +59,30 @@ class Meanings:
 
     def below(self, column: ColumnRef) -> Given | None:
         """What the column stands for, of which it is another name; None: it is one of a base table."""
-        return self._given.get(name_of(column))
+        names = self._derived.get(column.source)
+        return None if names is None else names[column.name.lower()]
 
-    def columns_of(self, given: Given) -> Iterator[ColumnRef]:
-        """The columns of FROM clauses that have a part in these, each once."""
-        return iter(dict.fromkeys(self._reached(given, lambda node: node.find_all(exp.Column))))
+    def renamed(self) -> Iterable[tuple[Name, Given]]:
+        """The columns that no base table has, and what each stands for."""
+        return [((source, name), given) for source, names in self._derived.items() for name, given in names.items()]
 
-    def bases(self, given: Given) -> Iterator[ColumnRef]:
-        """The columns of base tables that these are as they are, each once: not those of which something is
-        computed."""
-        found = self._reached(given, lambda node: [node.unnest()])
-        return iter(dict.fromkeys(column for column in found if self.below(column) is None))
+    def bases(self, given: Given) -> list[ColumnRef]:
+        """The columns of base tables that these are as they are: not those of which something is computed."""
+        if (plain := self.plain(given)) is not None:
+            return plain
+        found = self.reached(given, lambda node: [node.unnest()])
+        return [one for one in found if isinstance(one, ColumnRef) and self.below(one) is None]
 
-    def _reached(self, given: Given, parts: Callable[[exp.Expr], Iterable[exp.Expr]]) -> Iterator[ColumnRef]:
-        """The columns, and those for which they stand, down to the base tables. `parts`: of an expression that stands
-        for a column, those that count."""
+    def plain(self, given: Given) -> list[ColumnRef] | None:
+        """These, if they are columns of base tables: mostly they are."""
+        found = [one for one in given if isinstance(one, ColumnRef) and one.source not in self._derived]
+        return found if len(found) == len(given) else None
+
+    def reached(
+        self, given: Given, parts: Callable[[exp.Expr], Iterable[exp.Expr]] = columns_below
+    ) -> Iterator[ColumnRef | exp.Expr]:
+        """These, and what they stand for, down to the columns of base tables; each once. `parts`: of an expression that
+        stands for a column, the names that count."""
         ahead, seen = list(given), set[int | Name]()
         while ahead:
             each = ahead.pop()
@@ -77,8 +90,8 @@ class Meanings:
             if key in seen:
                 continue
             seen.add(key)
+            yield each
             if isinstance(each, ColumnRef):
-                yield each
                 ahead += self.below(each) or ()
             else:
                 ahead += [one for part in parts(each) for one in self.of(part)]
@@ -147,7 +160,7 @@ class _Walk:
             outside = scope if isinstance(node, exp.Lateral) else scope.parent
             outputs = _renamed(self.query(node.this, outside, ctes), node)
         columns = [ColumnRef(source, output.name, NULL, True) for output in outputs]
-        self.found._given.update(zip(map(name_of, columns), [output.given for output in outputs], strict=True))
+        self.found._derived[source] = {output.name.lower(): output.given for output in outputs}
         return derived_entry(name, columns, database)
 
     def _view(self, view: View) -> Sequence[Output]:

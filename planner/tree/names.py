@@ -256,16 +256,3 @@ def derived_entry(name: str, columns: Iterable[ColumnRef], database: str = "") -
     columns in the text of another view."""
     star = tuple(columns)
     return Visible(name, database, {column.name.lower(): column for column in star}, star)
-
-
-def view_columns(view: View, tree: exp.Query) -> list[tuple[str, exp.Expr | None]]:
-    """The columns that the view itself names, each with what it stands for, in each part of a set operation; None: that
-    is not known."""
-    if isinstance(tree, exp.Subquery):
-        return view_columns(view, tree.this)
-    if isinstance(tree, exp.SetOperation):
-        return [*view_columns(view, tree.this), *view_columns(view, tree.expression)]
-    items = tree.expressions if isinstance(tree, exp.Select) else []
-    if len(items) != len(view.columns):
-        return [(name, None) for name in view.columns]
-    return list(zip(view.columns, items, strict=True))

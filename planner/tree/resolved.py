@@ -10,12 +10,10 @@ from sqlglot import exp
 from planner.text.parse import ParsedQuery
 from planner.tree.kinds import Kinds
 from planner.tree.meanings import Meanings, meanings_of
-from planner.tree.names import Catalogue, view_columns
+from planner.tree.names import Catalogue
+from planner.tree.pins import Pins
 from planner.tree.reasons import misread
 from sqltypes.schema import Table, View
-
-Renamed = list[tuple[str, exp.Expr | None]]
-"""Columns of views, and what each stands for if that is known."""
 
 
 class ResolvedQuery:
@@ -30,7 +28,7 @@ class ResolvedQuery:
         """The query with other constants or parameters in the same text."""
         other = ResolvedQuery(self.parsed, self.catalogue)
         other.tree = tree
-        other.__dict__.update(views=self.views, tables=self.tables, renamed=self.renamed, misread=self.misread)
+        other.__dict__.update(views=self.views, tables=self.tables, misread=self.misread)
         return other
 
     @cached_property
@@ -59,16 +57,16 @@ class ResolvedQuery:
         return tuple(dict.fromkeys([table for table in self.tables for each in table.columns if each.expression]))
 
     @cached_property
-    def renamed(self) -> Renamed:
-        return [pair for view, parsed in self.views for pair in view_columns(view, parsed.tree)]
-
-    @cached_property
     def meanings(self) -> Meanings:
         return meanings_of(self.tree, self.catalogue)
 
     @cached_property
     def kinds(self) -> Kinds:
-        return Kinds(self.tables, self.trees, self.renamed)
+        return Kinds(self.meanings)
+
+    @cached_property
+    def pins(self) -> Pins:
+        return Pins(self.trees, self.meanings)
 
     @cached_property
     def misread(self) -> str:
