@@ -228,7 +228,7 @@ def _check_meaning(query: ResolvedQuery) -> None:
     check_timestamps(query.trees)
     check_current_date(query.meanings, [token for text in query.texts for token in text.tokens], query.tables)
     if modes is not None and FULL_GROUP not in modes:
-        check_distinct_order(query.tree, catalogue)
+        check_distinct_order(query.tree, query.meanings)
     for expression in expressions_of(query):
         _check_text(expression, catalogue.snapshot)
         check_timestamps([expression.tree])
@@ -252,9 +252,7 @@ def _parameters(query: ResolvedQuery, parameters: Parameters) -> tuple[Parameter
 
 
 def _analysed(query: ResolvedQuery, caution: Caution) -> Analysis:
-    found = Analysis(query.catalogue, Parameters(query.parsed.lists), caution, query.tables, read_by_reader(query))
-    found.query(query.tree)
-    return found
+    return Analysis(query, Parameters(query.parsed.lists), caution, read_by_reader(query))
 
 
 def _analysed_as_sent(query: ResolvedQuery, caution: Caution, untyped: Sequence[int]) -> Analysis:

@@ -42,13 +42,15 @@ def columns_below(node: exp.Expr) -> Iterator[exp.Expr]:
 class Meanings:
     """`parts`: the conditions, select items and further clauses of all SELECTs. `outputs`: of each query, by its id.
     `merged`: what USING and NATURAL JOIN set equal. `united`: set operations, with what they give. `hidden`: columns
-    that are one table's in the condition of a join, and another one's elsewhere."""
+    that are one table's in the condition of a join, and another one's elsewhere. `tables`: base tables, by the
+    `source` of their columns: each entry of a FROM has its own."""
 
     parts: list[exp.Expr] = field(default_factory=list)
     outputs: dict[int, Sequence[Output]] = field(default_factory=dict)
     merged: list[tuple[exp.Expr, Sequence[ColumnRef]]] = field(default_factory=list)
     united: list[tuple[exp.Expr, Sequence[Output]]] = field(default_factory=list)
     hidden: list[exp.Column] = field(default_factory=list)
+    tables: dict[str, Table] = field(default_factory=dict)
     _meant: dict[int, Given] = field(default_factory=dict)  # by the id of a node that names columns
     _derived: dict[str, dict[str, Given]] = field(default_factory=dict)  # what is no base table: by source, by name
     _count: int = 0
@@ -154,6 +156,7 @@ class _Walk:
             relation = self.catalogue.relation(node)
             database = relation.schema
             if isinstance(relation, Table):
+                self.found.tables[source] = relation
                 return table_entry(name, database, source, relation, False)
             outputs = self._view(relation)
         else:
