@@ -7,9 +7,8 @@ answers of the text itself (evict mode) with the reason in the plan's notes. `pl
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
-from functools import partial
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 
 from sqlglot import exp
 
@@ -29,13 +28,12 @@ from planner.session.zone_tables import zone_inputs
 from planner.text.clock_literals import with_parameters
 from planner.text.hints import FULL_GROUP
 from planner.text.parse import ParsedQuery, parameter_number, parse
-from planner.text.scan import scan
 from planner.text.vindex_hints import hints_of, with_hints
 from planner.tree.announced_by import tells_columns
 from planner.tree.expressions import Parameters
-from planner.tree.kinds import Kinds
 from planner.tree.logical import NotMaintained
-from planner.tree.names import Catalogue, named_tables, view_columns
+from planner.tree.meanings import meanings_of
+from planner.tree.names import Catalogue, named_tables
 from planner.tree.plan import (
     AnswerArrangement,
     Caution,
@@ -46,8 +44,9 @@ from planner.tree.plan import (
     QueryPlan,
     Reader,
 )
-from planner.tree.reasons import because, check_calls, check_timestamps, check_tokens, check_tree, misread, refuse
+from planner.tree.reasons import because, check_calls, check_timestamps, check_tokens, check_tree, refuse
 from planner.tree.resolve import Resolver
+from planner.tree.resolved import ResolvedQuery
 from planner.tree.untyped import (
     MOMENTS,
     SAMPLES,
@@ -61,13 +60,21 @@ from planner.tree.untyped import (
 )
 from sqltypes.errors import UnsupportedQuery
 from sqltypes.expression import ColumnRef
-from sqltypes.schema import TEMPORAL_TYPES, ResultColumn, SchemaSnapshot, Table
+from sqltypes.schema import TEMPORAL_TYPES, ResultColumn, SchemaSnapshot
 
 ANSWER = "answer"  # the alias of an answer arrangement's columns: c0, c1 ...
 
 
 class TakesLong(Exception):
     """Planning takes several times as long as the text tells: nothing has been decided."""
+
+
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """A plan, and what is known of its query."""
+
+    plan: QueryPlan
+    query: ResolvedQuery
 
 
 def plan_query(sql: str, database: str, snapshot: SchemaSnapshot, *, brief: bool = False) -> QueryPlan:
@@ -77,43 +84,21 @@ def plan_query(sql: str, database: str, snapshot: SchemaSnapshot, *, brief: bool
     Raises ParseError (with the place), UnknownName, UnsupportedQuery (code of `planner.tree.reasons.REFUSED`) and
     NeedRelations; if it is to be `brief`, TakesLong.
     """
-    query, catalogue = _checked(sql, database, snapshot)
-    evicted = partial(_evicted, query, catalogue, brief=brief)
-    if query.modes is not None:
-        return evicted(because("sql_mode"))
-    if query.collation:
-        return evicted(because("collation"))
-    if query.counts:
-        return evicted(because("found_rows"))
-    if query.rows:
-        return evicted(because("values"))
-    doubt = _misread(query, catalogue)
-    if doubt:
-        return evicted(because("text", doubt))
-    if goes_by_spelling(query.tree, _tables(query, catalogue)):
-        return evicted(because("by_spelling"))
-    virtual = _virtual(query, catalogue)
-    if virtual:
-        return evicted(because("virtual", ", ".join(sorted(frozenset().union(*virtual.values())))))
-    parameters = Parameters(query.lists)
-    try:
-        block = rewrite(Resolver(catalogue, parameters, query.item_names).query(query.tree))
-        built = build(block, parameters)
-    except NotMaintained as reason:
-        return evicted(str(reason))
-    except UnsupportedQuery as error:
-        return evicted(f"{error.code}: {error}")
-    return QueryPlan(
-        query.normalised,
-        database,
-        _parameters(query, parameters, catalogue),
-        built.key.parts,
-        built.reader,
-        Mode.MAINTAIN,
-        _tables(query, catalogue),
-        tuple(built.notes),
-        query.asked,
-    )
+    return planned(sql, database, snapshot, brief=brief).plan
+
+
+def planned(sql: str, database: str, snapshot: SchemaSnapshot, *, brief: bool = False) -> Planned:
+    """As `plan_query`."""
+    query = _checked(sql, database, snapshot)
+    why = _not_to_maintain(query)
+    if not why:
+        try:
+            return Planned(_maintained(query), query)
+        except NotMaintained as reason:
+            why = str(reason)
+        except UnsupportedQuery as error:
+            why = f"{error.code}: {error}"
+    return Planned(_evicted(query, why, brief=brief), query)
 
 
 def plan_evict(
@@ -126,8 +111,15 @@ def plan_evict(
     brief: bool = False,
 ) -> QueryPlan:
     """The plan that holds the query's answers as they are. Raises as `plan_query`."""
-    query, catalogue = _checked(sql, database, snapshot)
-    return _evicted(query, catalogue, why, caution, brief=brief)
+    return planned_evict(sql, database, snapshot, why, caution, brief=brief).plan
+
+
+def planned_evict(
+    sql: str, database: str, snapshot: SchemaSnapshot, why: str, caution: Caution, *, brief: bool = False
+) -> Planned:
+    """As `plan_evict`."""
+    query = _checked(sql, database, snapshot)
+    return Planned(_evicted(query, why, caution, brief=brief), query)
 
 
 def with_result_columns(plan: QueryPlan, columns: Sequence[ResultColumn]) -> QueryPlan:
@@ -157,126 +149,136 @@ def with_result_columns(plan: QueryPlan, columns: Sequence[ResultColumn]) -> Que
     return replace(plan, reader=replace(reader, output=output))
 
 
-def _checked(sql: str, database: str, snapshot: SchemaSnapshot) -> tuple[ParsedQuery, Catalogue]:
-    query = parse(with_parameters(sql), snapshot.server_version)
-    _check_text(query, snapshot)
+def _not_to_maintain(query: ResolvedQuery) -> str:
+    """Why it is not tried to maintain the query; "" where it is."""
+    parsed = query.parsed
+    if parsed.modes is not None:
+        return because("sql_mode")
+    if parsed.collation:
+        return because("collation")
+    if parsed.counts:
+        return because("found_rows")
+    if parsed.rows:
+        return because("values")
+    if query.misread:
+        return because("text", query.misread)
+    if goes_by_spelling(query.tree, query.tables):
+        return because("by_spelling")
+    virtual = read_by_reader(query)
+    return because("virtual", ", ".join(sorted(frozenset().union(*virtual.values())))) if virtual else ""
+
+
+def _maintained(query: ResolvedQuery) -> QueryPlan:
+    """Raises NotMaintained, UnsupportedQuery."""
+    parsed = query.parsed
+    parameters = Parameters(parsed.lists)
+    block = rewrite(Resolver(query.catalogue, parameters, parsed.item_names).query(query.tree))
+    built = build(block, parameters)
+    return QueryPlan(
+        parsed.normalised,
+        query.catalogue.database,
+        _parameters(query, parameters),
+        built.key.parts,
+        built.reader,
+        Mode.MAINTAIN,
+        query.tables,
+        tuple(built.notes),
+        parsed.asked,
+    )
+
+
+def _checked(sql: str, database: str, snapshot: SchemaSnapshot) -> ResolvedQuery:
+    parsed = parse(with_parameters(sql), snapshot.server_version)
+    _check_text(parsed, snapshot)
     catalogue = Catalogue(snapshot, database)
-    catalogue.require(query.tree)
-    for _, view in catalogue.views(query.tree):
+    catalogue.require(parsed.tree)
+    query = ResolvedQuery(parsed, catalogue)
+    for _, view in query.views:
         _check_text(view, snapshot)
         if view.counts:
             raise refuse("session_state", "SQL_CALC_FOUND_ROWS")
-    if not _tables(query, catalogue):
+    if not query.tables:
         raise refuse("no_table")
-    _check_meaning(query, catalogue)
-    _hinted(query, query.text, catalogue)
-    return query, catalogue
+    _check_meaning(query)
+    _hinted(query, parsed.text)
+    return query
 
 
-def _hinted(query: ParsedQuery, text: str, catalogue: Catalogue) -> str:
+def _hinted(query: ResolvedQuery, text: str) -> str:
     """The query's text, or its template, as the source is asked. Raises UnsupportedQuery where a hint has no place."""
-    if not (hints := hints_of(_tables(query, catalogue))):
+    if not (hints := hints_of(query.tables)):
         return text
-    trees = [query.tree, *(view.tree for _, view in catalogue.views(query.tree))]
-    named = sum(table.name.lower() in hints for tree in trees for table in named_tables(tree))
+    named = sum(table.name.lower() in hints for tree in query.trees for table in named_tables(tree))
     if (hinted := with_hints(text, hints, named)) is None:
         raise refuse("by_lookup")
     return hinted
 
 
 def _check_text(query: ParsedQuery, snapshot: SchemaSnapshot) -> None:
-    tokens = scan(query.text)
-    check_tokens(tokens)
+    check_tokens(query.tokens)
     check_tree(query.tree, query.text)
     if query.counts and not isinstance(query.tree, exp.Select):
         raise refuse("session_state", "SQL_CALC_FOUND_ROWS")
-    check_calls(tokens, snapshot.server_version)
+    check_calls(query.tokens, snapshot.server_version)
 
 
-def _check_meaning(query: ParsedQuery, catalogue: Catalogue) -> None:
+def _check_meaning(query: ResolvedQuery) -> None:
     """Raises UnsupportedQuery where an answer may depend on more than the rows, once the names are known."""
-    pairs = list(catalogue.views(query.tree))
-    views = [view.tree for _, view in pairs]
-    check_timestamps([query.tree, *views])
-    check_current_date(query.tree, catalogue)
-    if query.modes is not None and FULL_GROUP not in query.modes:
-        check_distinct_order(query.tree, catalogue)
-    tables = _tables(query, catalogue)
-    for expression in expressions_of([query.tree, *views], tables, catalogue.snapshot.server_version):
+    catalogue, modes = query.catalogue, query.parsed.modes
+    check_timestamps(query.trees)
+    check_current_date(query.meanings, [token for text in query.texts for token in text.tokens], query.tables)
+    if modes is not None and FULL_GROUP not in modes:
+        check_distinct_order(query.tree, query.meanings)
+    for expression in expressions_of(query):
         _check_text(expression, catalogue.snapshot)
         check_timestamps([expression.tree])
-        check_current_date(expression.tree, catalogue)
-    renamed = [pair for view, parsed in pairs for pair in view_columns(view, parsed.tree)]
+        check_current_date(meanings_of(expression.tree, catalogue), expression.tokens, query.tables)
     for check in (check_pinned, check_put_in_place, check_padding):
-        check(query.tree, views, renamed, tables)
+        check(query)
 
 
-def _virtual(query: ParsedQuery, catalogue: Catalogue) -> Mapping[Table, frozenset[str]]:
-    """As `read_by_reader`, of the query and its views."""
-    trees = [query.tree, *(view.tree for _, view in catalogue.views(query.tree))]
-    return read_by_reader(trees, _tables(query, catalogue), catalogue.snapshot.server_version)
-
-
-def _misread(query: ParsedQuery, catalogue: Catalogue) -> str:
-    """What of the query or of its views the tree may not mean as MySQL does, "" where it can be relied on."""
-    texts = [query, *(view for _, view in catalogue.views(query.tree))]
-    return next(filter(None, (misread(text.tree, scan(text.text)) for text in texts)), "")
-
-
-def _tables(query: ParsedQuery, catalogue: Catalogue) -> tuple[Table, ...]:
-    """All base tables that the query reads, those below views included; each checked."""
-    return tuple(dict.fromkeys(catalogue.base_tables(query.tree)))
-
-
-def _parameters(query: ParsedQuery, parameters: Parameters, catalogue: Catalogue) -> tuple[Parameter, ...]:
+def _parameters(query: ResolvedQuery, parameters: Parameters) -> tuple[Parameter, ...]:
     """Raises UnsupportedQuery where a parameter's type is not known, or does not tell what MySQL makes of it."""
     out, tells = [], tells_columns(query.tree)
-    for index, is_list in enumerate(query.lists):
+    for index, is_list in enumerate(query.parsed.lists):
         type_ = parameters.type(index)
         if type_.name == "null":
             raise refuse("parameter_type", f"parameter {index + 1}")
         column = parameters.columns.get(index, "")
         operand, sent = index in parameters.operands, parameters.sent.get(index, TYPED)
         out.append(Parameter(index, type_, is_list, column, operand, sent, index in tells))
-    binary = {parameter.index for parameter in out if parameter.type.is_binary}
-    trees = [query.tree, *(view.tree for _, view in catalogue.views(query.tree))]
-    require_strings(trees, binary, _tables(query, catalogue))
+    require_strings(query, {parameter.index for parameter in out if parameter.type.is_binary})
     return tuple(out)
 
 
-def _analysed(query: ParsedQuery, catalogue: Catalogue, caution: Caution) -> Analysis:
-    virtual = _virtual(query, catalogue)
-    found = Analysis(catalogue, Parameters(query.lists), caution, _tables(query, catalogue), virtual)
-    found.query(query.tree)
-    return found
+def _analysed(query: ResolvedQuery, caution: Caution) -> Analysis:
+    return Analysis(query, Parameters(query.parsed.lists), caution, read_by_reader(query))
 
 
-def _analysed_as_sent(query: ParsedQuery, catalogue: Catalogue, caution: Caution, untyped: Sequence[int]) -> Analysis:
+def _analysed_as_sent(query: ResolvedQuery, caution: Caution, untyped: Sequence[int]) -> Analysis:
     """Of a query with parameters whose type no column tells (`planner/tree/untyped.py`)."""
-    marks = replace(query, tree=marked(query.tree, untyped))
-    _check_meaning(marks, catalogue)
+    marks = query.with_tree(marked(query.tree, untyped))
+    _check_meaning(marks)
     for sample in SAMPLES:
-        _check_sample(query, catalogue, untyped, sample)
+        _check_sample(query, untyped, sample)
     dated = True
     for sample in MOMENTS:
         try:
-            _check_sample(query, catalogue, untyped, sample)
+            _check_sample(query, untyped, sample)
         except UnsupportedQuery:
             dated = False
-    found = _analysed(marks, catalogue, caution)
-    pairs = list(catalogue.views(query.tree))
-    renamed = [pair for view, parsed in pairs for pair in view_columns(view, parsed.tree)]
-    kinds = Kinds(_tables(query, catalogue), [marks.tree, *(view.tree for _, view in pairs)], renamed)
+    found = _analysed(marks, caution)
     spans = {parameter_number(node) for node in query.tree.find_all(exp.Placeholder) if is_span(node)}
     tells, nulls = tells_columns(query.tree), asked_whether_null(query.tree)
-    foreign = bool(query.collation) and not query.collation.startswith("utf8mb4_")
+    collation = query.parsed.collation
+    foreign = bool(collation) and not collation.startswith("utf8mb4_")
     for at in untyped:
         sent = Sent(
             tuple(found.sides.beside[at]),
             at in bounds(marks.tree),
             dated,
-            around(marks.tree, at, kinds, tells=at in tells),
-            query.lists[at],
+            around(marks.tree, at, marks.kinds, tells=at in tells),
+            query.parsed.lists[at],
             at in spans,
             at in tells,
             at in nulls,
@@ -286,48 +288,45 @@ def _analysed_as_sent(query: ParsedQuery, catalogue: Catalogue, caution: Caution
     return found
 
 
-def _check_sample(
-    query: ParsedQuery, catalogue: Catalogue, untyped: Sequence[int], sample: Callable[[], exp.Expr]
-) -> None:
+def _check_sample(query: ResolvedQuery, untyped: Sequence[int], sample: Callable[[], exp.Expr]) -> None:
     """Raises UnsupportedQuery where the query is none to be cached with such literals."""
-    tried = replace(query, tree=with_sample(query.tree, untyped, sample))
-    check_tree(tried.tree, query.text)
-    _check_meaning(tried, catalogue)
+    tried = query.with_tree(with_sample(query.tree, untyped, sample))
+    check_tree(tried.tree, query.parsed.text)
+    _check_meaning(tried)
 
 
-def _evicted(
-    query: ParsedQuery, catalogue: Catalogue, why: str, caution: Caution = Caution.NONE, *, brief: bool
-) -> QueryPlan:
-    if query.modes is not None or query.collation:  # conditions are computed here as in the caches' own sessions
+def _evicted(query: ResolvedQuery, why: str, caution: Caution = Caution.NONE, *, brief: bool) -> QueryPlan:
+    parsed, database = query.parsed, query.catalogue.database
+    if parsed.modes is not None or parsed.collation:  # conditions are computed here as in the caches' own sessions
         caution = max(caution, Caution.KEYS)
-    caution = Caution.TABLES if _misread(query, catalogue) else caution
-    analysis = _analysed(query, catalogue, caution)
+    caution = Caution.TABLES if query.misread else caution
+    analysis = _analysed(query, caution)
     known = analysis.parameters.type
     tells = tells_columns(query.tree)  # of an operand, too, it is the literal that tells the digits of the result
-    untyped = [at for at in range(len(query.lists)) if not known(at).is_known or at in tells]
+    untyped = [at for at in range(len(parsed.lists)) if not known(at).is_known or at in tells]
     if untyped:
         if brief:
             raise TakesLong  # the query is checked once more with each kind of literal
-        analysis = _analysed_as_sent(query, catalogue, caution, untyped)
+        analysis = _analysed_as_sent(query, caution, untyped)
     if why == because("first_rows"):  # an ORDER BY tells no rows apart
         analysis.read_in_some_order()
-    described = _parameters(query, analysis.parameters, catalogue)
-    if goes_by_spelling(query.tree, _tables(query, catalogue)):
+    described = _parameters(query, analysis.parameters)
+    if goes_by_spelling(query.tree, query.tables):
         described = tuple(replace(each, plain=each.type.is_string) for each in described)
-    if query.modes is not None and any(parameter.type.name in TEMPORAL_TYPES for parameter in described):
+    if parsed.modes is not None and any(parameter.type.name in TEMPORAL_TYPES for parameter in described):
         analysis.caution = Caution.TABLES  # a mode may say which date a text is
     key = range(len(described))
-    inputs = (*analysis.inputs(key), *zone_inputs(query, catalogue, len(key)))
+    inputs = (*analysis.inputs(key), *zone_inputs(query, len(key)))
     types = tuple(parameter.type for parameter in described)
     root = AnswerArrangement(
-        _hinted(query, query.template, catalogue),
-        catalogue.database,
+        _hinted(query, parsed.template),
+        database,
         types,
         tuple(parameter.list for parameter in described),
         inputs,
         why=why,
-        counts=query.counts,
-        crossings=() if query.counts or any(query.lists) else analysis.crossings(types),
+        counts=parsed.counts,
+        crossings=() if parsed.counts or any(parsed.lists) else analysis.crossings(types),
     )
     parts = tuple(
         KeyPart(
@@ -340,13 +339,13 @@ def _evicted(
         for parameter in described
     )
     return QueryPlan(
-        query.normalised,
-        catalogue.database,
+        parsed.normalised,
+        database,
         described,
         parts,
         Reader(ANSWER, root, tuple(key)),
         Mode.EVICT,
-        _tables(query, catalogue),
+        query.tables,
         (f"not maintained: {why}",),
-        query.asked,
+        parsed.asked,
     )

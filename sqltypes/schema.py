@@ -258,3 +258,10 @@ class SchemaSnapshot:
     relations: dict[tuple[str, str], Relation] = field(default_factory=dict)
     server_version: tuple[int, int, int] = (8, 0, 0)
     lower_case_table_names: int = 0
+
+    def named(self, names: Iterable[tuple[str, str]]) -> set[tuple[str, str]]:
+        """Those of the names that mean a relation of these."""
+        if self.lower_case_table_names == 0:
+            return {name for name in names if name in self.relations}
+        folded = {(schema.lower(), name.lower()) for schema, name in self.relations}
+        return {name for name in names if (name[0].lower(), name[1].lower()) in folded}

@@ -7,6 +7,7 @@ planner is asked for the same query with a parameter in the constant's place.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -81,11 +82,31 @@ def condition(text: str, of: Type) -> str:
     return " ".join(constants.get(word, word) for word in spaced.split())
 
 
-def answers(cursor: Cursor, of: Type, compared: str) -> Iterator[object]:
+ONE = "SELECT id FROM r WHERE x = ? AND {}"
+# The constant is r.x, and what is compared is of s, whose columns have the same names.
+LINKED = (
+    "SELECT r.id FROM r, r s WHERE r.x = ? AND {}",
+    "SELECT r.id FROM r JOIN r s ON r.x = s.x WHERE r.x = ? AND {}",
+    "SELECT r.id FROM r JOIN r s USING (x) WHERE x = ? AND {}",
+    "SELECT r.id FROM r LEFT JOIN r s ON s.x = r.x AND {} WHERE r.x = ? AND s.id IS NULL",
+    "SELECT r.id FROM r WHERE r.x = ? AND r.id = (SELECT MAX(s.id) FROM r s WHERE {})",
+    "SELECT r.id FROM r WHERE r.x = ? AND r.x = (SELECT MAX(s.x) FROM r s WHERE {})",
+    "SELECT r.id FROM r WHERE r.x = ? AND EXISTS (SELECT 1 FROM r s WHERE {})",
+    "SELECT r.id FROM r WHERE r.x = ? AND EXISTS (SELECT 1 FROM r s WHERE s.x = r.x AND {})",
+    "SELECT r.id FROM r WHERE r.x = ? AND r.x IN (SELECT s.x FROM r s WHERE {})",
+    "SELECT r.id FROM r WHERE r.x = ? AND (1, r.x) IN (SELECT 1, s.x FROM r s WHERE {})",
+    "SELECT r.id FROM r WHERE r.x = ? AND r.x = ANY (SELECT s.x AS z FROM r s WHERE {})",
+    "SELECT d.id FROM (SELECT s.x AS z, s.id FROM r s WHERE {}) d WHERE d.z = ?",
+    "WITH d (z, id) AS (SELECT s.x, s.id FROM r s WHERE {}) SELECT id FROM d WHERE z = ?",
+    "SELECT r.id FROM r JOIN (SELECT s.x AS z FROM r s WHERE {}) d ON (d.z, 1) = (r.x, 1) WHERE r.x = ?",
+)
+
+
+def answers(cursor: Cursor, of: Type, query: str) -> Iterator[object]:
     """What MySQL finds for each way to write the constant: how many rows, or the number of its error."""
     for spelling in of.spellings:
-        yield _rows(cursor, f"SELECT id FROM r WHERE x = {spelling} AND {compared}")
-    cursor.execute("PREPARE s FROM %s", (f"SELECT id FROM r WHERE x = ? AND {compared}",))
+        yield _rows(cursor, query.replace("?", spelling))
+    cursor.execute("PREPARE s FROM %s", (query,))
     for spelling in of.spellings[:2]:
         if not spelling.startswith("x'"):  # the variable would be a string of bytes, which equals less
             cursor.execute(f"SET @a = {spelling}")
@@ -97,6 +118,16 @@ def _rows(cursor: Cursor, sql: str) -> object:
         return cursor.execute(sql)
     except pymysql.err.MySQLError as error:
         return error.args[0]
+
+
+def queries(of: Type) -> Iterator[str]:
+    for comparison in COMPARISONS:
+        plain = condition(comparison, of)
+        yield ONE.format(plain)
+        yield ONE.format(f"NOT ({plain})")
+        elsewhere = re.sub(r"(?<![\w.'])([xicfvyejm]2?|id)(?= |$)", r"s.\1", plain)
+        for linked in LINKED:
+            yield linked.format(elsewhere)
 
 
 def test_what_depends_on_the_spelling_is_not_cached(mysql: Server, database: str) -> None:
@@ -114,16 +145,14 @@ def test_what_depends_on_the_spelling_is_not_cached(mysql: Server, database: str
             )
             cursor.execute(f"INSERT INTO o VALUES (1, {number}, {text})")
             snapshot = snapshot_of("; ".join((*ddl, "")), "d")
-            for comparison in COMPARISONS:
-                plain = condition(comparison, of)
-                for compared in (plain, f"NOT ({plain})"):
-                    if len(set(answers(cursor, of, compared))) == 1:
-                        continue
-                    depend[name] = depend.get(name, 0) + 1
-                    try:
-                        plan_query(f"SELECT id FROM r WHERE x = ? AND {compared}", "d", snapshot)
-                        cached.append(f"{name}: {compared}")
-                    except UnsupportedQuery:
-                        pass
+            for query in queries(of):
+                if len(set(answers(cursor, of, query))) == 1:
+                    continue
+                depend[name] = depend.get(name, 0) + 1
+                try:
+                    plan_query(query, "d", snapshot)
+                    cached.append(f"{name}: {query}")
+                except UnsupportedQuery:
+                    pass
     assert not cached
     assert depend.get("date", 0) > 20 and depend.get("enum", 0) > 5, f"the sweep reaches what it is for: {depend}"

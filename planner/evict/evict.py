@@ -25,7 +25,7 @@ from planner.evict.crossings import Crossed
 from planner.evict.occurrence import Occurrence
 from planner.maintain.first_rows import takes_the_first
 from planner.maintain.rewrites.outer_to_inner import rejects_missing
-from planner.refusals.by_plan import ByPlan
+from planner.refusals.by_plan import ByPlan, check_merged
 from planner.refusals.looked_up import Sides
 from planner.refusals.raising import may_raise
 from planner.text.parse import parameter_number
@@ -36,6 +36,7 @@ from planner.tree.plan import AnswerInput, Caution, Crossing, own
 from planner.tree.provenance import Name, equality_of, name_of, pin_of
 from planner.tree.reasons import refuse
 from planner.tree.resolve import Around, Ctes, argument, ctes_before, first_part, names_itself, note_around, with_ctes
+from planner.tree.resolved import ResolvedQuery
 from sqltypes import build
 from sqltypes.errors import UnknownName, UnsupportedQuery
 from sqltypes.expression import Call, ColumnRef, Expr, columns_of, sources_of
@@ -48,27 +49,25 @@ Facts = dict[Name, int]  # column -> the parameter that it equals wherever its r
 
 @dataclass
 class Analysis:
-    """All occurrences of base tables in a query, by alias. `caution`: what of it is not believed. `tables`: all that
-    the query reads, wherever they stand. `virtual`: columns of which a row image does not tell the reader's value
-    (`planner/session/virtual_columns.py`)."""
+    """All occurrences of base tables in a query, by alias. `caution`: what of it is not believed. `virtual`: columns of
+    which a row image does not tell the reader's value (`planner/session/virtual_columns.py`)."""
 
-    catalogue: Catalogue
+    query: ResolvedQuery
     parameters: Parameters
-    caution: Caution = Caution.NONE
-    tables: Sequence[Table] = ()
-    virtual: Mapping[Table, frozenset[str]] = field(default_factory=dict)
+    caution: Caution
+    virtual: Mapping[Table, frozenset[str]]
     occurrences: dict[str, Occurrence] = field(default_factory=dict)
     aliases: set[str] = field(default_factory=set)
     visited: list[exp.Expr] = field(default_factory=list)  # what stands in a FROM, as far as it was entered
-    sides: Sides = field(default_factory=Sides)
     crossed: Crossed = field(default_factory=Crossed)
 
-    def query(self, tree: exp.Query) -> None:
+    def __post_init__(self) -> None:
         """Analyses the whole query; parameters get their types on the way."""
-        _Walk(self, self.catalogue).query(tree, None, {}, {})
-        self.overlooked(tree)
-        views = [view.tree for _, view in self.catalogue.views(tree)]
-        if any(map(takes_the_first, (tree, *views))):
+        self.sides = Sides(self.query.meanings)
+        _Walk(self, self.query.catalogue).query(self.query.tree, None, {}, {})
+        check_merged(self.query.meanings, self.sides)
+        self.overlooked(self.query.tree)
+        if any(map(takes_the_first, self.query.trees)):
             self.read_in_some_order()
 
     def overlooked(self, tree: exp.Query) -> None:
@@ -99,14 +98,14 @@ class Analysis:
                 each.used.setdefault(own(each.table.column(name).name, each.table))
 
     def is_json(self, node: exp.Column) -> bool:
-        """Whether all columns of that name are JSON."""
-        found = [table.by_name[node.name.lower()] for table in self.tables if node.name.lower() in table.by_name]
-        return bool(found) and all(column.type.name == "json" for column in found)
+        """Whether it is a column of that type."""
+        meanings = self.query.meanings
+        return {column.type.name for column in meanings.bases(meanings.of(node))} == {"json"}
 
     def inputs(self, key: Sequence[int]) -> tuple[AnswerInput, ...]:
         """`key`: the parameters that are the answer's key, in order. Equal inputs come once."""
         seen = {occurrence.table for occurrence in self.occurrences.values()}
-        for table in self.tables:
+        for table in self.query.tables:
             if table not in seen:  # it stands where no SELECT was visited
                 alias = fresh_alias(table.name, self.aliases)
                 self.occurrences[alias] = occurrence = Occurrence(alias, table, True)
@@ -164,8 +163,7 @@ class _Walk:
             return columns
         if isinstance(tree, exp.SetOperation):
             ctes = with_ctes(tree, ctes)
-            parts = [self.query(part, parent, ctes, facts) for part in (tree.this, tree.expression)]
-            columns = self.analysis.sides.united(*parts)
+            columns, _ = (self.query(part, parent, ctes, facts) for part in (tree.this, tree.expression))
             self._limits(tree)
             self._order(tree)
             return columns
@@ -205,10 +203,9 @@ class _Walk:
         if isinstance(node, exp.Table):
             relation = self.catalogue.relation(node)
             assert isinstance(relation, View)
-            catalogue = Catalogue(self.catalogue.snapshot, relation.schema)
-            tree = catalogue.view_tree(relation)
+            tree = self.catalogue.parsed(relation).tree
             self._shown(tree)
-            columns = _Walk(self.analysis, catalogue).query(tree, None, {}, {})
+            columns = _Walk(self.analysis, self.catalogue.inside(relation)).query(tree, None, {}, {})
             self.analysis.overlooked(tree)
             names = relation.columns or tuple(column.name for column in columns)
             return [replace(column, name=name) for column, name in zip(columns, names, strict=True)]
@@ -329,7 +326,6 @@ class _Select:
         else:
             columns = self._walk.derived(node, self._scope, self._ctes)
             refs = [ColumnRef(alias, column.name, column.type, True) for column in columns]
-            self._walk.analysis.sides.derived(columns, refs)
             self._outer_queries |= {alias} if outer else set()
             database = relation.schema if relation is not None else ""
             self._scope.add(derived_entry(name, refs, database))
@@ -505,4 +501,4 @@ class _Select:
             expr = ColumnRef("", name, NULL, True)
         if isinstance(node, exp.Alias):
             self._aliased.setdefault(name, expr)
-        return [self._by_plan.named(ColumnRef("", name, expr.type, True), value)]
+        return [ColumnRef("", name, expr.type, True)]

@@ -7,15 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
-from functools import partial
 from itertools import combinations
 
 from sqlglot import exp
 
 from planner.refusals.looked_up import Sides, check_conditions, check_result
-from planner.tree.by_index import Asked, Family, Nature, Side, differs
-from planner.tree.families import side_of
+from planner.tree.by_index import Asked, differs
 from planner.tree.kinds import results_of
+from planner.tree.meanings import Meanings
 from planner.tree.names import Scope
 from planner.tree.provenance import Name, name_of
 from planner.tree.reasons import refuse
@@ -28,6 +27,14 @@ from sqltypes.schema import NULL, SqlType, Table
 ROWS_DIGITS = 14  # of the number of rows of a sum: to add up so many takes MySQL months
 
 
+def check_merged(meanings: Meanings, sides: Sides) -> None:
+    """As `ByPlan.conditions`, of columns that USING or a NATURAL JOIN sets equal."""
+    for _, columns in meanings.merged:
+        for pair in combinations(map(sides.column, columns), 2):
+            if differs(*pair, Asked.EQUAL):
+                raise refuse("by_index", columns[0].name)
+
+
 class ByPlan:
     """Checks one SELECT, whose tables the scope has."""
 
@@ -38,19 +45,7 @@ class ByPlan:
 
     def conditions(self) -> None:
         """Raises UnsupportedQuery for a condition that MySQL may answer otherwise by an index than without one."""
-        check_conditions(self._tree, partial(self._side_of, self._scope), self._sides.note)
-
-    def named(self, column: ColumnRef, value: exp.Expr) -> ColumnRef:
-        """The column of the SELECT whose value is that."""
-        return self._sides.output(column, self._side_of(self._scope, value))
-
-    def _side_of(self, scope: Scope, node: exp.Expr) -> Side:
-        def column(found: exp.Column) -> Side:
-            with suppress(UnknownName):
-                return self._sides.column(scope.column(found))
-            return Side(Family.NULL, 0, Nature.COMPUTED)  # the name of a select item, which no index has
-
-        return side_of(node, column)
+        check_conditions(self._tree, self._sides.of, self._sides.note)
 
     def output(self, value: exp.Expr) -> None:
         """Raises UnsupportedQuery for a BIT that is one of several values: MySQL announces a DECIMAL, of its bytes. And
@@ -62,9 +57,8 @@ class ByPlan:
             raise refuse("zerofill_result", value.sql("mysql")[:60])
         items = [item.unalias() for item in self._tree.expressions]
         if self._scope.parent is not None:
-            outer = partial(self._side_of, self._scope.parent)
             at = next(at for at, item in enumerate(items) if item is value)
-            check_result(self._tree, at, self._side_of(self._scope, value), outer)
+            check_result(self._tree, at, self._sides.of(value), self._sides.of)
         sought = _sought(self._tree)
         if sought is None:
             return
@@ -85,11 +79,8 @@ class ByPlan:
             self.equal_types([self._type_of(side) for side in sides], node.sql("mysql")[:60])
 
     def merged(self, columns: Sequence[ColumnRef], name: str) -> None:
-        """Likewise, and as `conditions`, of columns that USING or a NATURAL JOIN sets equal."""
+        """Likewise, of columns that USING or a NATURAL JOIN sets equal."""
         self.equal_types([column.type for column in columns], name)
-        for pair in combinations(map(self._sides.column, columns), 2):
-            if differs(*pair, Asked.EQUAL):
-                raise refuse("by_index", name)
 
     def equal_types(self, types: Collection[SqlType], text: str) -> None:
         """Likewise, of the types of the columns that are to be equal; and for what `shown_alone` lets be shown only."""

@@ -6,14 +6,15 @@ Only conditions of WHERE and ON are answered by an index, and what a subquery gi
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 from sqlglot import exp
 
 from planner.text.parse import parameter_number
 from planner.tree.by_index import NUMBERS, Asked, Family, Nature, Side, bounds_differ, column_of, differs
-from planner.tree.families import one_of
+from planner.tree.families import one_of, side_of
+from planner.tree.meanings import Meanings
 from planner.tree.provenance import Name, name_of
 from planner.tree.reasons import refuse
 from planner.tree.untyped import AsSent, Beside, Note
@@ -28,42 +29,36 @@ SideOf = Callable[[exp.Expr], Side]
 
 
 class Sides:
-    """What the columns of a query's derived tables are, for all its SELECTs. One that is computed may be looked up in
+    """What the columns of a query are, as sides of comparisons. One that a derived table computes may be looked up in
     the table that MySQL makes of the rows, or be computed for each of them."""
 
-    def __init__(self) -> None:
-        self._of: dict[Name, Side] = {}
+    def __init__(self, meanings: Meanings) -> None:
+        self._meanings = meanings
+        self._known: dict[Name, Side] = {}
         self.beside: defaultdict[int, list[Beside]] = defaultdict(list)
         """The columns that parameters without a type are compared with."""
 
     def note(self, parameter: int, beside: Beside) -> None:
         self.beside[parameter].append(beside)
 
+    def of(self, node: exp.Expr) -> Side:
+        return side_of(node, self._named)
+
+    def _named(self, node: exp.Column) -> Side:
+        columns = [one for one in self._meanings.of(node) if isinstance(one, ColumnRef)]
+        if not columns:  # the name of a select item, which no index has
+            return Side(Family.NULL, 0, Nature.COMPUTED)
+        return self.column(columns[0])
+
     def column(self, column: ColumnRef) -> Side:
-        return self._of.get((column.source, "")) or self._of.get(name_of(column)) or column_of(column.type)
-
-    def output(self, column: ColumnRef, side: Side) -> ColumnRef:
-        """The column of a SELECT whose value is that; its source tells what it is."""
-        if side == column_of(column.type):
-            return column
-        source = f"?{len(self._of)}"
-        self._of[source, ""] = replace(side, nature=_NATURES[side.nature])
-        return replace(column, source=source)
-
-    def united(self, columns: Sequence[ColumnRef], others: Sequence[ColumnRef]) -> list[ColumnRef]:
-        """The columns of a set operation, whose first part gives `columns`."""
-        pairs = [(self.column(one), self.column(other)) for one, other in zip(columns, others, strict=False)]
-        if len(pairs) != len(columns):
-            return list(columns)
-        sides = [one if one == other else Side(*one_of((one, other)), Nature.DERIVED) for one, other in pairs]
-        return [self.output(column, side) for column, side in zip(columns, sides, strict=True)]
-
-    def derived(self, given: Sequence[ColumnRef], columns: Sequence[ColumnRef]) -> None:
-        """What a derived table gives are the columns of an entry of FROM."""
-        for one, column in zip(given, columns, strict=True):
-            side = self.column(one)
-            if side != column_of(column.type):
-                self._of[name_of(column)] = side
+        below = self._meanings.below(column)
+        if below is None:
+            return column_of(column.type)
+        if (name := name_of(column)) not in self._known:
+            sides = {self.column(one) if isinstance(one, ColumnRef) else self.of(one) for one in below}
+            one = sides.pop() if len(sides) == 1 else Side(*one_of(sides), Nature.DERIVED)
+            self._known[name] = replace(one, nature=_NATURES[one.nature])
+        return self._known[name]
 
 
 _NATURES = {**dict.fromkeys(Nature, Nature.DERIVED), Nature.COLUMN: Nature.COLUMN}

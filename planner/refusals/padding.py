@@ -4,41 +4,36 @@ MySQL looks up what is to equal a string under a collation of bytes (`..._bin`) 
 collation, and compares what it finds. Of the older collations of bytes 'a' equals 'a ', for they compare as if spaces
 followed. In the index of a column that has a collation of `_0900_` these two are apart: by the index MySQL finds one,
 without it both.
-
-Columns are told by their names alone: those of one name are taken for one.
 """
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 
 from sqlglot import exp
 
-from planner.refusals.pinned import Renamed, given_names
+from planner.tree.meanings import Given
 from planner.tree.reasons import refuse
+from planner.tree.resolved import ResolvedQuery
 from sqltypes.collation import pads
-from sqltypes.schema import Table
+from sqltypes.expression import ColumnRef
 
 _COMPARED = (exp.EQ, exp.NullSafeEQ, exp.NEQ, exp.In, exp.Between)  # NOT (a <> b) is a = b
 
 
-def check_padding(query: exp.Expr, views: Sequence[exp.Expr], renamed: Renamed, tables: Iterable[Table]) -> None:
+def check_padding(query: ResolvedQuery) -> None:
     """Raises UnsupportedQuery where a string under a padding collation of bytes may be compared with a column whose
     collation does not pad."""
-    trees = [query, *views]
-    names = _Collations(trees, renamed, tables)
-    if not _differ(names.all):
+    collations = _Collations(query)
+    if not _differ(collations.all):
         return
-    for tree in trees:
+    for tree in query.trees:
         for node in tree.find_all(*_COMPARED):
-            if _differ(names.below(node)):
+            if _differ(collations.of((node,))):
                 raise refuse("padding", node.sql("mysql")[:60])
-        for join in tree.find_all(exp.Join):
-            using = [name.name for name in join.args.get("using") or ()]
-            for name in list(names.columns) if join.method == "NATURAL" else using:
-                if _differ(names.columns[name.lower()]):
-                    raise refuse("padding", name)
+    for _, columns in query.meanings.merged:
+        if _differ(collations.of(tuple(columns))):
+            raise refuse("padding", columns[0].name)
 
 
 def _differ(collations: Iterable[str]) -> bool:
@@ -48,38 +43,26 @@ def _differ(collations: Iterable[str]) -> bool:
 
 
 class _Collations:
-    """The collations of the columns by their names in lower case. `all`: that occur anywhere."""
+    """The collations of a query's strings. `all`: that occur anywhere."""
 
-    def __init__(self, trees: Sequence[exp.Expr], renamed: Renamed, tables: Iterable[Table]) -> None:
-        self.columns: defaultdict[str, set[str]] = defaultdict(set)
-        for table in tables:
-            for column in table.columns:
-                if column.type.collation:
-                    self.columns[column.name.lower()].add(column.type.collation)
-        written = {node.expression.name.lower() for tree in trees for node in tree.find_all(exp.Collate)}
-        self.all = written.union(*self.columns.values())
-        if not _differ(self.all):
-            return
-        given = [*renamed, *(pair for tree in trees for pair in given_names(tree))]
-        while any([self._give(name.lower(), value) for name, value in given]):
-            pass
+    def __init__(self, query: ResolvedQuery) -> None:
+        self._meanings = query.meanings
+        written = [node.expression.name.lower() for tree in query.trees for node in tree.find_all(exp.Collate)]
+        of_columns = [column.type.collation for table in query.tables for column in table.columns]
+        self.all = {*written, *filter(None, of_columns)}
 
-    def _give(self, name: str, value: exp.Expr | None) -> bool:
-        """Adds the collations of the value to those of the name. Whether there were new ones."""
-        before = len(self.columns[name])
-        self.columns[name] |= self.all if value is None else self.below(value)
-        return len(self.columns[name]) > before
-
-    def below(self, node: exp.Expr) -> set[str]:
-        """Of the strings that the node may be, or compares: of a subquery those of its results."""
+    def of(self, given: Given) -> set[str]:
+        """Of the strings that these may be, or compare: of a subquery those of its results."""
         found: set[str] = set()
-        for part in _results(node):
-            if isinstance(part, exp.Star):
-                return self.all
-            if isinstance(part, exp.Collate):
-                found.add(part.expression.name.lower())
-            elif isinstance(part, exp.Column):
-                found |= self.all if part.is_star else self.columns[part.name.lower()]
+        for one in self._meanings.reached(given, _results):
+            if isinstance(one, ColumnRef):
+                found |= {one.type.collation} if one.type.collation else set()
+                continue
+            for part in _results(one):
+                if isinstance(part, exp.Collate):
+                    found.add(part.expression.name.lower())
+                elif isinstance(part, exp.Column) and not self._meanings.of(part):
+                    return self.all
         return found
 
 

@@ -5,47 +5,44 @@ written: `d = '2024-02-29'` makes `20240229 IN (d, 5)` false, for the number is 
 `d = DATE'2024-02-29'` and a bound parameter make it true. Both have the same key. So dates beside numbers are MySQL's
 to compare, and so are all but numbers in IN and BETWEEN beside numbers. What matters was found by a sweep of all types
 over all comparisons and functions (`integration/planner_truth/test_put_in_place.py`): functions keep the column.
-
-Columns are told by their names alone (`planner/refusals/pinned.py`).
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 from sqlglot import exp
 
-from planner.refusals.pinned import COMPARED, EQUAL, Names, Renamed, conditions, items
+from planner.refusals.pinned import COMPARED, EQUAL, conditions, items
 from planner.tree.kinds import MADE, Kind, Kinds
+from planner.tree.provenance import Name
 from planner.tree.reasons import refuse
-from sqltypes.schema import Table
+from planner.tree.resolved import ResolvedQuery
 
 _SEVERAL = (exp.In, exp.Between)
 _KINDS = frozenset({Kind.TEMPORAL, Kind.TIME, Kind.OWN})
 
 
-def check_put_in_place(query: exp.Query, views: Sequence[exp.Query], renamed: Renamed, tables: Iterable[Table]) -> None:
+def check_put_in_place(query: ResolvedQuery) -> None:
     """Raises UnsupportedQuery where a column that a condition sets equal to a constant is compared with values of
     another kind."""
-    trees, tables = [query, *views], list(tables)
-    parts = [*conditions(trees), *items(query, views)]
-    found = [
-        (column, part, *compared)
-        for part in parts
-        for column in part.find_all(exp.Column)
-        for compared in _comparisons(column)
+    kinds, pins = query.kinds, query.pins
+    columns = [
+        (column, part) for part in (*conditions(query.trees), *items(query)) for column in part.find_all(exp.Column)
     ]
-    names = Names(trees, renamed, tables)
-    pinned: defaultdict[str, list[exp.Expr]] = defaultdict(list)
+    if _KINDS.isdisjoint([kinds.of(column) for column, _ in columns]):
+        return
+    found = [(column, part, *compared) for column, part in columns for compared in _comparisons(column)]
+    pinned: defaultdict[Name, list[exp.Expr]] = defaultdict(list)
     for column, _, comparison, others, first in found:
         if _pins(comparison, others, first=first):
-            pinned[names.root(column.name)].append(comparison)
+            for root in pins.roots(column):
+                pinned[root].append(comparison)
     if not pinned:
         return
-    kinds = Kinds(tables, trees, renamed)
     for column, part, comparison, others, first in found:
-        elsewhere = any(one is not comparison for one in pinned.get(names.root(column.name), ()))
+        elsewhere = any(one is not comparison for root in pins.roots(column) for one in pinned.get(root, ()))
         kind = kinds.of(column)
         if elsewhere and kind in _KINDS and _is_other(kind, comparison, others, kinds, first=first):
             raise refuse("put_in_place", part.sql("mysql")[:60])

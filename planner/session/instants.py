@@ -15,10 +15,12 @@ from sqlglot import exp
 from planner.session.needs import LOCAL, STEADY, TIME_ZONE
 from planner.text.parse import parameter_number
 from planner.tree.kinds import classes
+from planner.tree.meanings import Given, Meanings
 from planner.tree.resolve import argument
-from sqltypes.schema import Table
+from sqltypes.expression import ColumnRef
+from sqltypes.schema import NULL
 
-ROUNDS = 10  # aliases of aliases are followed so deep
+TIMESTAMP = "timestamp"
 COMPUTED = frozenset({TIME_ZONE})
 SHOWN = frozenset({LOCAL})
 MATCHED = frozenset({STEADY})
@@ -28,26 +30,25 @@ _EXTREMES = (exp.Min, exp.Max)
 
 
 class Instants:
-    """Names that may be of TIMESTAMPs in a query, lower case: its columns', and those that it gives them. `said`: the
-    numbers of the parameters that are compared with one."""
+    """The columns of a query that may be TIMESTAMPs. `said`: the numbers of the parameters that are compared with
+    one."""
 
-    def __init__(self, tables: Iterable[Table], trees: Iterable[exp.Query], said: frozenset[int]) -> None:
-        named: dict[str, set[bool]] = {}
-        for table in tables:
-            for column in table.columns:
-                named.setdefault(column.name.lower(), set()).add(column.type.name == "timestamp")
-        aliases = [alias for tree in trees for alias in tree.find_all(exp.Alias)]
-        for _ in range(ROUNDS):
-            for alias in aliases:
-                value = _value(alias.this)
-                is_one = isinstance(value, exp.Column) and True in named.get(value.name.lower(), ())
-                named.setdefault(alias.alias.lower(), set()).add(is_one)
-        self.names = frozenset(name for name, kinds in named.items() if True in kinds)
-        self._alone = frozenset(name for name, kinds in named.items() if kinds == {True})
+    def __init__(self, meanings: Meanings, said: frozenset[int]) -> None:
+        self._meanings = meanings
         self._parameters = said
 
+    def types(self, node: exp.Expr) -> set[str]:
+        """The names of the types of the columns that a name means, or of which that is the first or last."""
+        return self._types(self._meanings.of(node))
+
+    def _types(self, given: Given) -> set[str]:
+        columns: Iterable[ColumnRef | exp.Expr] | None = self._meanings.plain(given)
+        if columns is None:
+            columns = self._meanings.reached(given, lambda node: [_value(node)])
+        return {one.type.name for one in columns if isinstance(one, ColumnRef)} - {NULL.name}
+
     def needs(self, node: exp.Expr, *, shown: exp.Query | None) -> frozenset[str]:
-        """What a column of one of these names needs where it stands. `shown`: the query whose items are only shown."""
+        """What such a column needs where it stands. `shown`: the query whose items are only shown."""
         around = node.parent
         while isinstance(around, exp.Paren):
             node, around = around, around.parent
@@ -74,8 +75,10 @@ class Instants:
         if isinstance(node.parent, exp.Column):
             node = node.parent
         select = node.parent
-        if not self.names or not isinstance(select, exp.Select):
-            return COMPUTED if self.names else NOTHING
+        if TIMESTAMP not in self.types(node):
+            return NOTHING
+        if not isinstance(select, exp.Select):
+            return COMPUTED
         return NOTHING if isinstance(select.parent, exp.Exists) else self._item(node, shown)
 
     def _item(self, item: exp.Expr, shown: exp.Query | None) -> frozenset[str]:
@@ -110,7 +113,13 @@ class Instants:
 
     def _is_instant(self, node: exp.Expr) -> bool:
         node = node.unnest()
-        return isinstance(node, exp.Column) and node.name.lower() in self._alone
+        given = self._meanings.of(node)
+        return self._types(given) == {TIMESTAMP} and self._is_plain(given)
+
+    def _is_plain(self, given: Given) -> bool:
+        """Whether these are columns all the way down, or the first or last of some."""
+        found = self._meanings.reached(given, lambda node: [_value(node)])
+        return all(isinstance(one, ColumnRef) or isinstance(_value(one), exp.Column) for one in found)
 
 
 def _value(node: exp.Expr) -> exp.Expr:

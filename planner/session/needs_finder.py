@@ -4,12 +4,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from sqlglot import exp
 
-from planner.session.instants import Instants
+from planner.session.instants import TIMESTAMP, Instants
 from planner.session.needs import (
     AUTO_IS_NULL,
     BY_CODES,
@@ -50,6 +50,7 @@ from planner.tree.kinds import (
     date_of,
     results_of,
 )
+from planner.tree.meanings import Meanings
 from planner.tree.resolve import argument, ordinal
 from sqltypes.temporal import parse_datetime
 
@@ -59,21 +60,19 @@ _TIME = re.compile(r"-?\d{1,3}:\d\d(?::\d\d(?:\.\d{1,6})?)?", re.ASCII)
 
 @dataclass
 class Finder:
-    """Visits every node of a query. Names in lower case: `numbered`: of columns that may have AUTO_INCREMENT; `padded`:
-    of CHAR columns. `instants`: the TIMESTAMP columns. `types`: of columns, by name; "" where several have it."""
+    """Visits every node of a query. `meanings`, `kinds`: of its names and expressions; `instants`: the TIMESTAMP
+    columns."""
 
+    meanings: Meanings
     kinds: Kinds
     instants: Instants
-    numbered: frozenset[str]
-    padded: frozenset[str]
-    types: Mapping[str, str] = field(default_factory=dict)
     needs: set[str] = field(default_factory=set)
     shown: exp.Query | None = None  # the query that is visited, if what comes out of it is only shown
 
     def words(self, tokens: Sequence[Token]) -> None:
         seen = {token.text.lower().strip("`") for token in tokens}
         self.needs |= {name for name, found in BY_WORD.items() if not seen.isdisjoint(found)}
-        if any(token.kind == "string" and _OFFSET.search(unquote(token.text)) for token in tokens):
+        if any([token.kind == "string" and _OFFSET.search(unquote(token.text)) for token in tokens]):
             self.needs.add(TIME_ZONE)
 
     def tree(self, tree: exp.Query, *, shown: bool) -> None:
@@ -94,23 +93,28 @@ class Finder:
     # -- names
 
     def _column(self, node: exp.Expr) -> None:
-        if node.name.lower() in self.instants.names:
+        types = self.instants.types(node)
+        if TIMESTAMP in types:
             self.needs |= self.instants.needs(node, shown=self.shown)
-        if node.name.lower() in self.padded:
+        if "char" in types:
             self.needs.add(PADDED)
+
+    def _types(self, node: exp.Expr) -> set[str]:
+        """The names of the types that a column may have; () of what is none."""
+        return {column.type.name for column in self.meanings.bases(self.meanings.of(node))}
 
     def _star(self, node: exp.Expr) -> None:
         if isinstance(node.parent, exp.Count):
             return
         self.needs |= self.instants.star(node, shown=self.shown)
-        if self.padded:
+        if "char" in self._types(node.parent if isinstance(node.parent, exp.Column) else node):
             self.needs.add(PADDED)
 
     def _join(self, node: exp.Expr) -> None:
         if node.args.get("method") == "NATURAL":
             self.needs |= {COLLATION, PADDED, *CONVERTED}
         for name in node.args.get("using") or ():
-            self._decides_named(name.name)
+            self._decides(name)
             self._column(name)
 
     # -- what is compared
@@ -139,8 +143,8 @@ class Finder:
             self._several(nodes)
 
     def _of_one_type(self, nodes: Sequence[exp.Expr]) -> bool:
-        types = {self.types.get(node.name.lower(), "") if isinstance(node, exp.Column) else "" for node in nodes}
-        return len(types) == 1 and "" not in types
+        types = [self._types(node) for node in nodes]
+        return all(types) and len(set().union(*types)) == 1
 
     def _binary(self, node: exp.Expr) -> None:
         self._compared(node.this, node.expression)
@@ -256,10 +260,6 @@ class Finder:
         if self.kinds.of(node) is Kind.OTHER:
             self.needs.add(COLLATION)
 
-    def _decides_named(self, name: str) -> None:
-        if self.kinds.named(name) is Kind.OTHER:
-            self.needs.add(COLLATION)
-
     def _terms(self, node: exp.Expr) -> None:
         """ORDER BY and GROUP BY, anywhere."""
         for term in node.expressions:
@@ -340,7 +340,8 @@ class Finder:
     def _is_text(self, node: exp.Expr) -> bool:
         """Whether its value becomes a string as it is: it is one, or MySQL writes one of it, and it is no bytes."""
         if isinstance(node, exp.Column):
-            return self.types.get(node.name.lower(), "") in _TEXTS or self.kinds.of(node) in _WRITTEN
+            types = self._types(node)
+            return (bool(types) and types <= _TEXTS) or self.kinds.of(node) in _WRITTEN
         return isinstance(node, exp.Literal) or self.kinds.of(node) in _WRITTEN
 
     def _character(self, node: exp.Expr) -> None:
@@ -353,7 +354,8 @@ class Finder:
         self._dated(node.this)
 
     def _is(self, node: exp.Expr) -> None:
-        if isinstance(node.this, exp.Column) and node.this.name.lower() in self.numbered:
+        columns = self.meanings.bases(self.meanings.of(node.this))
+        if any(column.type.is_numeric and not column.nullable for column in columns):
             self.needs.add(AUTO_IS_NULL)  # IS NULL finds the row that was inserted last
 
     def _harmless(self, node: exp.Expr) -> None:

@@ -39,7 +39,6 @@ types that they are compared with, and that strings for date-times have no offse
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 from sqlglot import exp
 
@@ -58,12 +57,12 @@ from planner.session.needs import (
 )
 from planner.session.virtual_columns import finder_of, named_columns, virtual_needs
 from planner.text.hints import SETTABLE
-from planner.text.parse import ParsedQuery, parse
-from planner.text.scan import Token, scan, words
+from planner.text.parse import parse
+from planner.text.scan import Token, words
 from planner.tree.kinds import classes
-from planner.tree.names import Catalogue, view_columns
+from planner.tree.names import Catalogue
 from planner.tree.plan import QueryPlan
-from planner.tree.reasons import misread
+from planner.tree.resolved import ResolvedQuery
 from planner.tree.untyped import SAMPLES, with_sample
 from sqltypes.schema import INTEGER_TYPES, Column, SchemaSnapshot
 
@@ -89,38 +88,39 @@ def session_needs(plan: QueryPlan, snapshot: SchemaSnapshot) -> frozenset[str]:
 
     Requires: the plan was made with this snapshot.
     """
-    query = parse(plan.sql, snapshot.server_version)
-    needs = _needs(query, plan, snapshot)
+    return needs_of(plan, ResolvedQuery(parse(plan.sql, snapshot.server_version), Catalogue(snapshot, plan.database)))
+
+
+def needs_of(plan: QueryPlan, query: ResolvedQuery) -> frozenset[str]:
+    """As `session_needs`. `query`: that the plan is of."""
+    needs = _needs(query, plan)
     sent = [parameter.index for parameter in plan.parameters if not parameter.type.is_known]
     for sample in SAMPLES if sent else ():
-        needs |= _needs(replace(query, tree=with_sample(query.tree, sent, sample)), plan, snapshot)
-    if query.modes is not None:
+        needs |= _needs(query.with_tree(with_sample(query.tree, sent, sample)), plan)
+    if query.parsed.modes is not None:
         needs -= {STRICT, *(OF_MODE + name for name in SETTABLE)}
-    return needs - {COLLATION, BY_CODES, STRINGS, BYTES} if query.collation else needs
+    return needs - {COLLATION, BY_CODES, STRINGS, BYTES} if query.parsed.collation else needs
 
 
-def _needs(query: ParsedQuery, plan: QueryPlan, snapshot: SchemaSnapshot) -> frozenset[str]:
+def _needs(query: ResolvedQuery, plan: QueryPlan) -> frozenset[str]:
     """As `session_needs`, of a query that sets no mode for itself."""
-    views = list(Catalogue(snapshot, plan.database).views(query.tree))
-    texts = [query, *(parsed for _, parsed in views)]
-    tokens = [scan(text.text) for text in texts]
-    if any(misread(text.tree, found) for text, found in zip(texts, tokens, strict=True)):
+    if query.misread:
         return SESSION_NEEDS
-    renamed = [pair for view, parsed in views for pair in view_columns(view, parsed.tree)]
-    trees = [text.tree for text in texts]
-    said = frozenset(parameter.index for parameter in plan.parameters if parameter.type.name == "timestamp")
-    finder = finder_of(plan.tables, trees, renamed, said)
+    tokens = [text.tokens for text in query.texts]
+    said = frozenset([parameter.index for parameter in plan.parameters if parameter.type.name == "timestamp"])
+    finder = finder_of(query, said)
     for found in tokens:
         finder.words(found)
-    for text in texts:
-        finder.tree(text.tree, shown=text is query)
-    finder.needs |= virtual_needs(trees, plan.tables, snapshot.server_version)
+    for tree in query.trees:
+        finder.tree(tree, shown=tree is query.tree)
+    if query.computing:
+        finder.needs |= virtual_needs(query)
     named = [column for _, column in named_columns([query.tree], plan.tables)]
-    if len(texts) > 1 or any(map(_is_foreign, named)) or any(map(_converts, tokens)):
+    if len(tokens) > 1 or any(map(_is_foreign, named)) or any(map(_converts, tokens)):
         finder.needs.add(SENT)
     if any(column.type.name == "json" for column in named):  # a document's text is a string that MySQL makes
         finder.needs.add(PACKET)
-    if len(texts) > 1:
+    if len(tokens) > 1:
         return frozenset(finder.needs | OF_OTHERS)
     virtual = any(column.expression for column in named)
     if virtual or not _only(query.tree, _COMBINED):  # MySQL may compute something in a session
@@ -137,7 +137,7 @@ def _needs(query: ParsedQuery, plan: QueryPlan, snapshot: SchemaSnapshot) -> fro
 
 
 def _only(tree: exp.Expr, nodes: tuple[type[exp.Expr], ...]) -> bool:
-    return all(isinstance(node, nodes) for node in tree.walk())
+    return all([isinstance(node, nodes) for node in tree.walk()])
 
 
 def _is_foreign(column: Column) -> bool:
@@ -148,7 +148,7 @@ def _is_foreign(column: Column) -> bool:
 def _converts(tokens: Sequence[Token]) -> bool:
     """Whether something of the text may be a string of a character set that it names."""
     seen = {token.text.lower() for token in tokens if token.kind != "string"}
-    return not seen.isdisjoint(_CONVERTS) or any(text.startswith("_") for text in seen)
+    return not seen.isdisjoint(_CONVERTS) or any([text.startswith("_") for text in seen])
 
 
 def _shows_strings(tree: exp.Expr) -> bool:

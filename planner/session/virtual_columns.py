@@ -38,12 +38,13 @@ from planner.session.needs import (
 )
 from planner.session.needs_finder import Finder, is_star
 from planner.text.parse import ParsedQuery, parse
-from planner.text.scan import ServerVersion, scan
-from planner.tree.kinds import Kinds
+from planner.text.scan import ServerVersion
+from planner.tree.names import Catalogue
 from planner.tree.reasons import misread, refuse
+from planner.tree.resolved import ResolvedQuery
 from planner.tree.sql_text import quoted_name
-from sqltypes.errors import ParseError, UnsupportedQuery
-from sqltypes.schema import Column, Table
+from sqltypes.errors import ParseError, UnknownName, UnsupportedQuery
+from sqltypes.schema import Column, SchemaSnapshot, Table
 
 UTF8MB4 = "default_collation_for_utf8mb4"
 WRITTEN = frozenset({COLLATION, BY_CODES, STRINGS, BYTES, SENT, UTF8MB4, PACKET, "default_week_format"}) | (
@@ -55,25 +56,9 @@ PACKET: a row that is looked at has no string as long as that (`proxy/mysql/stat
 LEAST_PACKET)."""
 
 
-def finder_of(
-    tables: Sequence[Table],
-    trees: Sequence[exp.Query],
-    renamed: Iterable[tuple[str, exp.Expr | None]] = (),
-    said: frozenset[int] = frozenset(),
-) -> Finder:
-    """Looks at expressions over these tables. `renamed`: as of `Kinds`. `said`: as of `Instants`."""
-    columns = [column for table in tables for column in table.columns]
-    types: dict[str, str] = {}
-    for column in columns:
-        name, type_ = column.name.lower(), column.type.name
-        types[name] = type_ if types.get(name, type_) == type_ else ""
-    return Finder(
-        Kinds(tables, trees, renamed),
-        instants=Instants(tables, trees, said),
-        numbered=frozenset(column.name.lower() for column in columns if column.type.is_numeric and not column.nullable),
-        padded=frozenset(column.name.lower() for column in columns if column.type.name == "char"),
-        types=types,
-    )
+def finder_of(query: ResolvedQuery, said: frozenset[int] = frozenset()) -> Finder:
+    """Looks at the query's expressions. `said`: as of `Instants`."""
+    return Finder(query.meanings, query.kinds, Instants(query.meanings, said))
 
 
 def named_columns(trees: Iterable[exp.Query], tables: Iterable[Table]) -> list[tuple[Table, Column]]:
@@ -90,25 +75,23 @@ def named_columns(trees: Iterable[exp.Query], tables: Iterable[Table]) -> list[t
     return [(table, column) for table, column in pairs if every or column.name.lower() in named]
 
 
-def virtual_needs(trees: Iterable[exp.Query], tables: Iterable[Table], version: ServerVersion) -> frozenset[str]:
-    """The variables that count for the virtual columns which the queries may name."""
-    named = [(table, column) for table, column in named_columns(trees, tables) if column.expression]
-    found = [_needs(table, version)[column.name.lower()] for table, column in named]
+def virtual_needs(query: ResolvedQuery) -> frozenset[str]:
+    """The variables that count for the virtual columns which the query may name."""
+    named = [(table, column) for table, column in named_columns(query.trees, query.computing) if column.expression]
+    found = [_needs(table, query.catalogue.snapshot.server_version)[column.name.lower()] for table, column in named]
     return frozenset({UTF8MB4, PACKET} if found else ()).union(*found)
 
 
-def read_by_reader(
-    trees: Sequence[exp.Query], tables: Iterable[Table], version: ServerVersion
-) -> Mapping[Table, frozenset[str]]:
+def read_by_reader(query: ResolvedQuery) -> Mapping[Table, frozenset[str]]:
     """For each table the columns, in lower case, that the queries may name and whose values the reader's session
     computes. Raises UnsupportedQuery where an index has such a value."""
     found: dict[Table, set[str]] = {}
-    for table in tables:
-        _check_functional(trees, table, version)
-        if not any(column.expression for column in table.columns):
-            continue
+    version = query.catalogue.snapshot.server_version
+    for table in query.tables:
+        _check_functional(query.trees, table, version)
+    for table in query.computing:
         needs = _needs(table, version)
-        for _, column in named_columns(trees, [table]):
+        for _, column in named_columns(query.trees, [table]):
             name = column.name.lower()
             if column.expression and needs[name]:
                 if any(name in map(str.lower, index) for index in table.indexes):
@@ -123,21 +106,21 @@ def told_by_rows(table: Table, version: ServerVersion = (8, 0, 0)) -> tuple[Colu
     return tuple(column for column in table.columns if not needs.get(column.name.lower()))
 
 
-def expressions_of(trees: Iterable[exp.Query], tables: Iterable[Table], version: ServerVersion) -> list[ParsedQuery]:
-    """The expressions of the virtual columns that the queries may name, and of those that these name, each as a query
+def expressions_of(query: ResolvedQuery) -> list[ParsedQuery]:
+    """The expressions of the virtual columns that the query may name, and of those that these name, each as a query
     of its table. Raises ParseError, UnsupportedQuery."""
     found: list[ParsedQuery] = []
-    for table in tables:
-        waiting = [column for _, column in named_columns(trees, [table]) if column.expression]
+    for table in query.computing:
+        waiting = [column for _, column in named_columns(query.trees, [table]) if column.expression]
         seen: set[str] = set()
         while waiting:
             column = waiting.pop()
             if column.name in seen:
                 continue
             seen.add(column.name)
-            query = parse(_as_query(column.expression, table), version)
-            found.append(query)
-            waiting += [each for _, each in named_columns([query.tree], [table]) if each.expression]
+            parsed = parse(_as_query(column.expression, table), query.catalogue.snapshot.server_version)
+            found.append(parsed)
+            waiting += [each for _, each in named_columns([parsed.tree], [table]) if each.expression]
     return found
 
 
@@ -157,13 +140,13 @@ def _needs_of(
     """`known`: those of the columns that it may name."""
     try:
         query = parse(_as_query(expression, table), version)
-    except (ParseError, UnsupportedQuery):
+        snapshot = SchemaSnapshot({(table.schema, table.name): table}, version)
+        finder = finder_of(ResolvedQuery(query, Catalogue(snapshot, table.schema)))
+    except (ParseError, UnsupportedQuery, UnknownName):
         return SESSION_NEEDS
-    tokens = scan(query.text)
-    if misread(query.tree, tokens):
+    if misread(query.tree, query.tokens):
         return SESSION_NEEDS
-    finder = finder_of([table], [query.tree])
-    finder.words(tokens)
+    finder.words(query.tokens)
     finder.tree(query.tree, shown=True)
     named = named_columns([query.tree], [table])
     if not finder.needs.isdisjoint({LOCAL, STEADY}):

@@ -189,8 +189,8 @@ def outline(shape: str) -> str:
     return "".join(filter(str.isalpha, "".join(named))).upper()
 
 
-def normalised(tokens: Sequence[Token]) -> str:
-    """The one spelling of a cache's text: placeholders are `?` and `?...`, constants stay."""
+def normalised(tokens: Sequence[Token], found: Sequence[Piece] | None = None) -> str:
+    """The one spelling of a cache's text: placeholders are `?` and `?...`, constants stay. `found`: as `pieces`."""
 
     def mark(piece: Piece) -> str:
         if isinstance(piece.slot, ListSlot) and not all(isinstance(item, Placeholder) for item in piece.slot.items):
@@ -200,7 +200,7 @@ def normalised(tokens: Sequence[Token]) -> str:
             return "".join(texts) if piece.slot.kind not in ("date", "timestamp") else f"{texts[0].upper()}{texts[1]}"
         return _slot_mark(piece)
 
-    return respelled(tokens, mark)
+    return _spell(pieces(tokens) if found is None else found, tokens, mark)
 
 
 def respelled(tokens: Sequence[Token], mark: Callable[[Piece], str]) -> str:

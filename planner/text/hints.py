@@ -142,6 +142,8 @@ def without_mode(sql: str) -> tuple[str, frozenset[str] | None, str] | None:
 
 def with_whole_groups(sql: str) -> str | None:
     """A text that sets modes without ONLY_FULL_GROUP_BY, with that; None for others."""
+    if SETS_MODE.decode() not in sql:
+        return None
     try:
         found = without_mode(sql)
     except ParseError:

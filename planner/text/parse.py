@@ -25,6 +25,7 @@ from planner.text.scan import (
     counts_found,
     is_keyword,
     place,
+    places_of,
     scan,
     select_items,
     unwrap_version_comments,
@@ -44,6 +45,7 @@ class ParsedQuery:
     """A client's text, parsed."""
 
     text: str  # as the client sent it, version comments resolved
+    tokens: tuple[Token, ...]  # of the text
     normalised: str
     tree: exp.Query
     lists: tuple[bool, ...]  # for each parameter: whether it is an IN-list
@@ -63,14 +65,15 @@ class ParsedQuery:
 def parse(sql: str, version: ServerVersion) -> ParsedQuery:
     """Raises ParseError with the place, or UnsupportedQuery for what is no single SELECT."""
     text = unwrap_version_comments(sql, version)
-    tokens = scan(text)
+    tokens = tuple(scan(text))
     if not tokens:
         raise ParseError("the text is empty; a SELECT is expected")
     if any(token.text == ";" for token in tokens):
         raise ParseError("several statements; one SELECT is expected")
     if tokens[0].text != "(" and not is_keyword(tokens[0], "SELECT", "WITH", "TABLE") and not is_values(tokens, 0):
         raise UnsupportedQuery("not_a_select", "only a SELECT can be cached", tokens[0].text)
-    spans = _parameters(tokens)
+    found = pieces(tokens)
+    spans = [span for piece in found if piece.slot is not None for span in _spans_of(piece, tokens)]
     tree = _tree(without_hints(text, tokens), tokens, spans)
     items = select_items(tokens)
     names = tuple(text[tokens[first].start : tokens[end - 1].end] for first, end in items)
@@ -78,7 +81,8 @@ def parse(sql: str, version: ServerVersion) -> ParsedQuery:
     template = _template(text, tokens, spans)
     return ParsedQuery(
         text,
-        normalised(tokens),
+        tokens,
+        normalised(tokens, found),
         tree,
         lists,
         template,
@@ -86,23 +90,11 @@ def parse(sql: str, version: ServerVersion) -> ParsedQuery:
         mode_of(tokens),
         collation_of(text),
         counts=counts_found(tokens) is not None,
-        rows=any(is_values(tokens, at) for at in range(len(tokens))),
+        rows=any([is_values(tokens, at) for at in places_of(tokens, "VALUES")]),
     )
 
 
-def view_query(definition: str, version: ServerVersion) -> exp.Query:
-    """The tree of a view's text."""
-    return parse(definition, version).tree
-
-
 Span = tuple[int, int, bool]  # tokens [first, end) of one parameter, and whether it is a list
-
-
-def _parameters(tokens: Sequence[Token]) -> list[Span]:
-    spans: list[Span] = []
-    for piece in pieces(tokens):
-        spans += _spans_of(piece, tokens)
-    return spans
 
 
 def _spans_of(piece: Piece, tokens: Sequence[Token]) -> list[Span]:
@@ -123,7 +115,7 @@ def _spans_of(piece: Piece, tokens: Sequence[Token]) -> list[Span]:
 
 
 def _tree(text: str, tokens: Sequence[Token], spans: Sequence[Span]) -> exp.Query:
-    if any(is_json_table(tokens, at) and not lateral(tokens, at) for at in range(len(tokens))):
+    if any([is_json_table(tokens, at) and not lateral(tokens, at) for at in places_of(tokens, "JSON_TABLE")]):
         raise UnsupportedQuery("table_function", NOT_READ, "JSON_TABLE")
     marks = [(first, end, f":p{number}") for number, (first, end, _) in enumerate(spans)]
     instead = [(at, at + 1, by) for at, by in replacements(tokens)]

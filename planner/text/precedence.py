@@ -47,6 +47,8 @@ _OPERATORS: dict[type[exp.Expr], Operator] = {
     **dict.fromkeys((exp.Neg, exp.BitwiseNot), (SIGN, {"this": SIGN})),
     exp.Collate: (COLLATED, {"this": COLLATED}),
 }
+OPERATORS = frozenset({*_OPERATORS, exp.Cast})
+"""The classes of nodes that may have an operand in a wrong place."""
 _BINARY: Operator = (COLLATED, {"this": COLLATED})  # BINARY x, which the parser writes as a CAST
 
 

@@ -165,20 +165,36 @@ def without_comments(tokens: Sequence[Token]) -> list[Token]:
 
 def scan_all(sql: str) -> list[Token]:
     """All tokens but space: also comments, as tokens of that kind, and `;` at the end. Raises ParseError."""
-    return list(scan_each(sql))
+    found: list[Token] = []
+    for match in iter(_TOKEN.scanner(sql).match, None):  # type: ignore[attr-defined]  # each where the last one ended
+        kind = match.lastgroup
+        if kind is None:
+            return found
+        found.append(Token(kind, match[match.lastindex], *match.span(match.lastindex)))
+    raise _unread(sql, found[-1].end if found else 0)
 
 
 def scan_each(sql: str) -> Iterator[Token]:
-    """`scan_all`, token by token."""
+    """`scan_all`, token by token, without a list of all."""
     end = 0
-    for match in iter(_TOKEN.scanner(sql).match, None):  # type: ignore[attr-defined]  # each where the last one ended
+    for match in iter(_TOKEN.scanner(sql).match, None):  # type: ignore[attr-defined]
         kind = match.lastgroup
         if kind is None:
             return
         start, end = match.span(match.lastindex)
         yield Token(kind, match[match.lastindex], start, end)
+    raise _unread(sql, end)
+
+
+def _unread(sql: str, end: int) -> ParseError:
+    """`end`: of what could be read."""
     space = _SPACE.match(sql, end)
-    raise ParseError(f"cannot read the text {place(sql, space.end() if space else end)}")
+    return ParseError(f"cannot read the text {place(sql, space.end() if space else end)}")
+
+
+def places_of(tokens: Sequence[Token], *wanted: str) -> list[int]:
+    """Where one of these words stands, which are written in upper case."""
+    return [at for at, token in enumerate(tokens) if token.kind == "word" and token.text.upper() in wanted]
 
 
 _ROUGHLY = re.compile(

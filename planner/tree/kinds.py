@@ -1,19 +1,20 @@
 """Of what kind an expression's value is, as far as sessions matter: whose collation a string has, and what is a
-date-time. Told by names alone, without resolving them: a name that means several kinds somewhere in the query is OTHER.
+date-time. A name that means several kinds is OTHER.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable
 from enum import Enum
 
 from sqlglot import exp
 
 from planner.text.scan import words
+from planner.tree.meanings import Given, Meanings
+from planner.tree.provenance import Name, name_of
 from planner.tree.untyped import AsSent
-from sqltypes.schema import SqlType, Table
-
-ROUNDS = 10  # aliases of aliases are followed so deep
+from sqltypes.expression import ColumnRef
+from sqltypes.schema import SqlType
 
 
 class Kind(Enum):
@@ -100,55 +101,36 @@ _TO_BYTES = frozenset({"BINARY", "VARBINARY"})
 
 
 class Kinds:
-    """The kinds of a query's expressions. `trees`: all its SELECTs, those of views included. `renamed`: columns of
-    views, by name, and what they stand for."""
+    """The kinds of a query's expressions."""
 
-    def __init__(
-        self, tables: Sequence[Table], trees: Iterable[exp.Query], renamed: Iterable[tuple[str, exp.Expr | None]]
-    ) -> None:
-        columns: dict[str, set[Kind]] = {}
-        self._collations: dict[str, set[str]] = {}
-        for table in tables:
-            for column in table.columns:
-                columns.setdefault(column.name.lower(), set()).add(of_type(column.type))
-                if of_type(column.type) is Kind.OWN:
-                    self._collations.setdefault(column.name.lower(), set()).add(column.type.collation or "binary")
-        trees = list(trees)
-        self._qualified = _of_qualifiers(tables, trees)
-        aliased: list[tuple[str, exp.Expr | None]] = [(name.lower(), node) for name, node in renamed]
-        for tree in trees:
-            aliased += [(node.alias.lower(), node.this) for node in tree.find_all(exp.Alias)]
-            aliased += [(name.name.lower(), None) for node in tree.find_all(exp.TableAlias) for name in node.columns]
-        self._names: Mapping[str, frozenset[Kind]] = {name: frozenset(kinds) for name, kinds in columns.items()}
-        base = self._names
-        for _ in range(ROUNDS):
-            for name, node in aliased:
-                self._collations.setdefault(name, set()).update(() if node is None else self.collations(node))
-            names = {name: set(kinds) for name, kinds in base.items()}
-            for name, node in aliased:
-                names.setdefault(name, set()).add(Kind.OTHER if node is None else _column(self.of(node)))
-            before, self._names = self._names, {name: frozenset(kinds) for name, kinds in names.items()}
-            if before == self._names:
-                return
-        self._names = {**base, **{name: frozenset({Kind.OTHER}) for name, _ in aliased}}
-
-    def named(self, name: str) -> Kind:
-        """The kind of a column by its name alone."""
-        found = self._names.get(name.lower(), frozenset())
-        return next(iter(found)) if len(found) == 1 else Kind.OTHER
+    def __init__(self, meanings: Meanings) -> None:
+        self._meanings = meanings
+        self._known: dict[Name, Kind] = {}
 
     def column(self, node: exp.Expr) -> Kind:
-        """The kind of a column; by its name alone where what stands before it may be several tables."""
-        table = self._qualified.get(node.text("table").lower())
-        found = table.by_name.get(node.name.lower()) if table is not None else None
-        return self.named(node.name) if found is None else of_type(found.type)
+        """The kind of a column, or of what a name in USING means."""
+        return self._one_of(self._meanings.of(node))
+
+    def _one_of(self, given: Given) -> Kind:
+        kinds = {self._meant(one) for one in given}
+        return kinds.pop() if len(kinds) == 1 else Kind.OTHER
+
+    def _meant(self, given: ColumnRef | exp.Expr) -> Kind:
+        if not isinstance(given, ColumnRef):
+            return _column(self.of(given))
+        if (name := name_of(given)) not in self._known:
+            below = self._meanings.below(given)
+            self._known[name] = of_type(given.type) if below is None else self._one_of(below)
+        return self._known[name]
 
     def collations(self, *nodes: exp.Expr) -> set[str]:
         """Of all columns that are named anywhere below these: if they are several, none of them may win."""
-        found = {collate.expression.name for node in nodes for collate in node.find_all(exp.Collate)}
-        for node in nodes:
-            for column in node.find_all(exp.Column):
-                found |= self._collations.get(column.name.lower(), set())
+        found: set[str] = set()
+        for one in self._meanings.reached(nodes):
+            if not isinstance(one, ColumnRef):
+                found |= {collate.expression.name for collate in one.find_all(exp.Collate)}
+            elif self._meanings.below(one) is None and of_type(one.type) is Kind.OWN:
+                found.add(one.type.collation or "binary")
         return found
 
     def of(self, node: exp.Expr) -> Kind:
@@ -209,24 +191,6 @@ class Kinds:
         return _column(self.of(items[0])) if len(items) == 1 else Kind.OTHER
 
 
-def _of_qualifiers(tables: Sequence[Table], trees: Iterable[exp.Query]) -> Mapping[str, Table | None]:
-    """The tables by what stands before a column of theirs, in lower case; None where that may be several."""
-    named = [table.name.lower() for table in tables]
-    by_name = {name: table for name, table in zip(named, tables, strict=True) if named.count(name) == 1}
-    found: dict[str, Table | None] = {}
-    sources: list[tuple[str, Table | None]] = []
-    for tree in trees:
-        ctes = {cte.alias.lower() for cte in tree.find_all(exp.CTE)}
-        for node in tree.find_all(exp.Table):
-            name = node.name.lower()
-            sources.append((node.alias_or_name.lower(), None if name in ctes else by_name.get(name)))
-        of_others = (node for node in tree.find_all(exp.TableAlias) if not isinstance(node.parent, exp.Table))
-        sources += [(node.name.lower(), None) for node in of_others]
-    for name, table in sources:
-        found[name] = table if found.get(name, table) is table else None
-    return found
-
-
 def _column(kind: Kind) -> Kind:
     """What a literal is, once it is a column of something."""
     return Kind.OTHER if kind is Kind.GIVEN else kind
@@ -263,7 +227,7 @@ def always(kind: Kind) -> Callable[[Kinds, exp.Expr], Kind]:
 
 
 _HANDLERS: tuple[tuple[type[exp.Expr] | tuple[type[exp.Expr], ...], Callable[[Kinds, exp.Expr], Kind]], ...] = (
-    (exp.Column, Kinds.column),
+    ((exp.Column, exp.Identifier), Kinds.column),
     (exp.Literal, Kinds._literal),
     (AsSent, always(Kind.OTHER)),
     (exp.Placeholder, always(Kind.GIVEN)),

@@ -7,11 +7,12 @@ with what was written, as MySQL would: a name is never guessed.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from copy import copy
 from dataclasses import dataclass, field
 
 from sqlglot import exp
 
-from planner.text.parse import ParsedQuery, parse, view_query
+from planner.text.parse import ParsedQuery, parse
 from planner.tree.logical import NotMaintained
 from planner.tree.reasons import because, check_table
 from sqltypes.errors import NeedRelations, UnknownName
@@ -153,13 +154,20 @@ def _unknown(errno: int, sqlstate: str, message: str) -> UnknownName:
 
 
 class Catalogue:
-    """The snapshot's relations by name as a query writes them."""
+    """The snapshot's relations by name as a query writes them. Each view is parsed once."""
 
     def __init__(self, snapshot: SchemaSnapshot, database: str) -> None:
         self.snapshot = snapshot
         self.database = database
         self.fold_names = snapshot.lower_case_table_names != 0
         self._folded = {self._key(*key): relation for key, relation in snapshot.relations.items()}
+        self._parsed: dict[str, ParsedQuery] = {}  # of views, by their texts
+
+    def inside(self, view: View) -> Catalogue:
+        """What names mean in the view."""
+        other = copy(self)
+        other.database = view.schema
+        return other
 
     def _key(self, schema: str, name: str) -> tuple[str, str]:
         return (schema.lower(), name.lower()) if self.fold_names else (schema, name)
@@ -180,8 +188,10 @@ class Catalogue:
             check_table(relation)
         return relation
 
-    def view_tree(self, view: View) -> exp.Query:
-        return view_query(view.definition, self.snapshot.server_version)
+    def parsed(self, view: View) -> ParsedQuery:
+        if view.definition not in self._parsed:
+            self._parsed[view.definition] = parse(view.definition, self.snapshot.server_version)
+        return self._parsed[view.definition]
 
     def require(self, tree: exp.Query) -> None:
         """Raises NeedRelations with all tables and views that the tree names and the snapshot lacks, those of views
@@ -199,7 +209,7 @@ class Catalogue:
             if isinstance(relation, Table):
                 found.append(relation)
             else:
-                found += Catalogue(self.snapshot, relation.schema).base_tables(self.view_tree(relation))
+                found += self.inside(relation).base_tables(self.parsed(relation).tree)
         return found
 
     def views(self, tree: exp.Query) -> Iterator[tuple[View, ParsedQuery]]:
@@ -207,9 +217,9 @@ class Catalogue:
         for node in named_tables(tree):
             relation = self.relation(node)
             if isinstance(relation, View):
-                parsed = parse(relation.definition, self.snapshot.server_version)
+                parsed = self.parsed(relation)
                 yield relation, parsed
-                yield from Catalogue(self.snapshot, relation.schema).views(parsed.tree)
+                yield from self.inside(relation).views(parsed.tree)
 
     def _collect(
         self, tree: exp.Query, database: str, missing: set[tuple[str, str]], seen: set[tuple[str, str]]
@@ -223,7 +233,7 @@ class Catalogue:
             if relation is None:
                 missing.add(full)
             elif isinstance(relation, View):
-                self._collect(self.view_tree(relation), relation.schema, missing, seen)
+                self._collect(self.parsed(relation).tree, relation.schema, missing, seen)
 
 
 def table_entry(name: str, database: str, alias: str, table: Table, nullable: bool) -> Visible:
@@ -246,16 +256,3 @@ def derived_entry(name: str, columns: Iterable[ColumnRef], database: str = "") -
     columns in the text of another view."""
     star = tuple(columns)
     return Visible(name, database, {column.name.lower(): column for column in star}, star)
-
-
-def view_columns(view: View, tree: exp.Query) -> list[tuple[str, exp.Expr | None]]:
-    """The columns that the view itself names, each with what it stands for, in each part of a set operation; None: that
-    is not known."""
-    if isinstance(tree, exp.Subquery):
-        return view_columns(view, tree.this)
-    if isinstance(tree, exp.SetOperation):
-        return [*view_columns(view, tree.this), *view_columns(view, tree.expression)]
-    items = tree.expressions if isinstance(tree, exp.Select) else []
-    if len(items) != len(view.columns):
-        return [(name, None) for name in view.columns]
-    return list(zip(view.columns, items, strict=True))

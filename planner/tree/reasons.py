@@ -14,7 +14,7 @@ from sqlglot import exp
 from planner.text.calls import unknown_call
 from planner.text.known_nodes import unread
 from planner.text.parse import NOT_READ
-from planner.text.precedence import misplaced
+from planner.text.precedence import OPERATORS, misplaced
 from planner.text.scan import ServerVersion, Token, words
 from sqltypes.errors import UnsupportedQuery
 from sqltypes.schema import Table
@@ -230,7 +230,7 @@ def check_timestamps(trees: Sequence[exp.Query]) -> None:
     """Raises UnsupportedQuery for a TIMESTAMP literal that may be read as a number. `trees`: the query and its views,
     which MySQL merges."""
     nodes = [node for tree in trees for node in tree.walk()]
-    if any(isinstance(node, exp.Anonymous) and node.name.lower() in _READ_DIGITS for node in nodes):
+    if any([isinstance(node, exp.Anonymous) and node.name.lower() in _READ_DIGITS for node in nodes]):
         for node in nodes:
             if isinstance(node, exp.Cast) and node.to.this is exp.DType.TIMESTAMPTZ:
                 raise refuse("timestamp_as_number", str(node.this))
@@ -298,11 +298,14 @@ _UNTRUSTED = ("!", "\\N", ":=")
 
 def misread(tree: exp.Query, tokens: Sequence[Token]) -> str:
     """What of the text the tree may not mean as MySQL does, "" where it can be relied on."""
-    return next((token.text for token in tokens if token.text in _UNTRUSTED), "") or next(
-        filter(None, map(misread_node, tree.walk())), ""
-    )
+    if untrusted := [token.text for token in tokens if token.text in _UNTRUSTED]:
+        return untrusted[0]
+    for node in tree.walk():
+        if found := unread(node) or (type(node) in OPERATORS and misplaced(node)):
+            return found
+    return ""
 
 
 def misread_node(node: exp.Expr) -> str:
     """What the node, those below it apart, may not mean as MySQL does, "" where it can be relied on."""
-    return unread(node) or misplaced(node)
+    return unread(node) or (misplaced(node) if type(node) in OPERATORS else "")

@@ -70,8 +70,8 @@ class Resolver:
                 raise NotMaintained(because("partition", node.name))
             if isinstance(relation, Table):
                 return alias, table_entry(name, relation.schema, alias, relation, nullable), Base(relation)
-            inner = Resolver(Catalogue(self.catalogue.snapshot, relation.schema), self.parameters, (), self._aliases)
-            block = inner.query(self.catalogue.view_tree(relation))
+            inner = Resolver(self.catalogue.inside(relation), self.parameters, (), self._aliases)
+            block = inner.query(self.catalogue.parsed(relation).tree)
             columns = relation.columns or tuple(output.name for output in block.outputs)
             return self._derived_source(block, columns, name, alias, nullable, relation.schema)
         # One without an alias is brackets around a join.

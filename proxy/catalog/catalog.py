@@ -38,7 +38,7 @@ from proxy.catalog.retired_counts import Gone
 from proxy.checking.auditor import Auditor
 from proxy.planning.announced import described
 from proxy.planning.collations import load_collations
-from proxy.planning.process import TOO_COSTLY, PlanningProcess, check_views, disagreement
+from proxy.planning.process import TOO_COSTLY, PlanningProcess, check_views, disagreement, likely_relations
 from proxy.planning.worker import Thought, refusing
 from proxy.port.api import BY_GRPC, MadeBy, Origin
 from proxy.port.reasons import PassedReads
@@ -173,8 +173,11 @@ class Catalog:
         if len(sql) > LONGEST_PLANNED or not tokens_at_most(sql, MOST_PLANNED):
             longest = f"{MOST_PLANNED} words or {LONGEST_PLANNED} letters"
             raise UnsupportedQuery("too_long", f"a query of more than {longest} cannot be cached")
+        guessed = likely_relations(sql, database)
         for _ in range(PLANNING_ROUNDS):
-            snapshot = await schema.snapshot(names)
+            snapshot = await schema.snapshot(names | guessed)
+            names |= snapshot.named(guessed)
+            guessed = set()
             check_views(sql, snapshot)
             try:
                 thought = await self.planning.plan(sql, database, snapshot)

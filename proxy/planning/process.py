@@ -21,12 +21,14 @@ from hashlib import blake2b
 import structlog
 
 from planner.api import TakesLong
-from planner.text.scan import DEFAULT_VERSION, tokens_at_most
+from planner.text.from_entries import entries
+from planner.text.scan import DEFAULT_VERSION, scan, tokens_at_most
 from planner.tree.plan import Caution, QueryPlan
+from planner.tree.reasons import check_tokens
 from proxy.planning.column_names import named
 from proxy.planning.worker import LENGTH, NO_MEMORY, READY, Evict, Job, Request, Thought, packed, planned, thought, told
 from proxy.settings.machine import APP_DIR
-from sqltypes.errors import UnsupportedQuery, UpwellError
+from sqltypes.errors import ParseError, UnsupportedQuery, UpwellError
 from sqltypes.generated import learn
 from sqltypes.schema import BIGINT, Column, ResultColumn, SchemaSnapshot, Table, View
 
@@ -62,6 +64,19 @@ def warm_up() -> None:
     column = Column("c", BIGINT, False, 0)
     schema = SchemaSnapshot({("d", "t"): Table("d", "t", (column,), ("c",), (), (("c",),))}, DEFAULT_VERSION)
     thought(Job("SELECT c FROM t WHERE c IN (?...)", "d", schema))
+
+
+def likely_relations(sql: str, database: str) -> set[tuple[str, str]]:
+    """The relations that a small text seems to name in this database: the source is asked for them before it is parsed.
+    A guess, for the tokens alone do not tell names of tables from others'."""
+    if not database or "/*!" in sql or len(sql) > LETTERS_IN_PLACE or not tokens_at_most(sql, WORDS_IN_PLACE):
+        return set()
+    try:
+        tokens = scan(sql)
+        check_tokens(tokens)
+    except (ParseError, UnsupportedQuery):  # it is refused before anything is asked
+        return set()
+    return {(database, entry.name) for entry in entries(tokens) if not entry.qualified}
 
 
 def check_views(sql: str, snapshot: SchemaSnapshot) -> None:
@@ -135,9 +150,9 @@ class PlanningProcess:
     async def _think(self, job: Job) -> Thought:
         if is_small(job.sql, job.snapshot):
             with suppress(TakesLong):
-                plan = planned(job, brief=True)
+                found = planned(job, brief=True)
                 await asyncio.sleep(0)
-                return told(plan, job.snapshot)
+                return told(found)
         async with self._turn:
             self.counters["planned_aside"] += 1
             answer = await self._aside(job)

@@ -23,11 +23,12 @@ from io import BufferedRWPair
 
 import structlog
 
+import planner.api
 from bulk.priority import stand_back
 from dataflow.graph.graph import Graph
 from dataflow.held.arrangement import Memory
-from planner.api import TakesLong, plan_evict, plan_query
-from planner.session.session_needs import session_needs
+from planner.api import Planned, TakesLong, planned_evict
+from planner.session.session_needs import needs_of
 from planner.text.fingerprint import Fingerprint, fingerprint, outline
 from planner.tree.plan import Caution, QueryPlan
 from sqltypes.errors import UnsupportedQuery, UpwellError
@@ -103,28 +104,29 @@ def refusing() -> Iterator[None]:
         raise UnsupportedQuery("fault", f"the planner has failed: {type(error).__name__}") from error
 
 
-def planned(job: Job, *, brief: bool = False) -> QueryPlan:
+def planned(job: Job, *, brief: bool = False) -> Planned:
     """Raises ParseError, UnknownName, UnsupportedQuery, NeedRelations; if it is to be `brief`, TakesLong."""
     with refusing():
         if job.evict is None:
-            return plan_query(job.sql, job.database, job.snapshot, brief=brief)
-        return plan_evict(job.sql, job.database, job.snapshot, job.evict.why, job.evict.caution, brief=brief)
+            return planner.api.planned(job.sql, job.database, job.snapshot, brief=brief)
+        return planned_evict(job.sql, job.database, job.snapshot, job.evict.why, job.evict.caution, brief=brief)
 
 
-def told(plan: QueryPlan, snapshot: SchemaSnapshot) -> Thought:
+def told(found: Planned) -> Thought:
     """The plan with what else is to be known of it. Raises UnsupportedQuery."""
     with refusing():
-        found = fingerprint(plan.sql, plan.database)
-        return Thought(plan, session_needs(plan, snapshot), found, outline(found.shape))
+        plan = found.plan
+        known = fingerprint(plan.sql, plan.database)
+        return Thought(plan, needs_of(plan, found.query), known, outline(known.shape))
 
 
 def thought(job: Job) -> Thought:
     """The whole of a job. A reader is built of the plan, too, so that it is known that it can be, and so that the loop
     finds its functions compiled."""
-    plan = planned(job)
+    found = planned(job)
     with refusing(), recording() as codes:
-        Graph(Memory()).install(plan)
-    return replace(told(plan, job.snapshot), codes=packed_codes(codes))
+        Graph(Memory()).install(found.plan)
+    return replace(told(found), codes=packed_codes(codes))
 
 
 class Worker:

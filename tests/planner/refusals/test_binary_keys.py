@@ -29,6 +29,7 @@ CACHED = (
     "SELECT id FROM files WHERE digest IN (?) AND digest <> 'x' AND digest IS NOT NULL ORDER BY digest",
     "SELECT f.id FROM files f JOIN owners o ON o.id = f.owner WHERE f.owner = ?",
     "SELECT id FROM files WHERE digest = ? AND digest LIKE 'a%' ESCAPE '`' AND name LIKE digest",
+    "SELECT id FROM files WHERE digest = ? AND id = (SELECT MAX(g.id) FROM files g WHERE g.digest + 0 = 1)",
     "SELECT COUNT(*) FROM files WHERE digest = ? AND (digest) > (x'61') GROUP BY digest",
 )
 REFUSED = (
@@ -37,7 +38,7 @@ REFUSED = (
     "SELECT id FROM files WHERE digest = ? AND digest LIKE 3",
     "SELECT id FROM files WHERE digest = ? AND digest",
     "SELECT id FROM files WHERE digest IN (?) AND (owner = 1 OR digest + 1 > id)",
-    "SELECT id FROM files WHERE digest = ? AND id = (SELECT MAX(g.id) FROM files g WHERE g.digest + 0 = 1)",
+    "SELECT id FROM files WHERE digest = ? AND id = (SELECT MAX(g.id) FROM files g WHERE g.digest = files.digest + 0)",
     "SELECT q.id FROM (SELECT digest AS d, id FROM files WHERE digest + 1 > 3) q WHERE q.d = ?",
     "SELECT digest FROM files WHERE digest = ? GROUP BY digest HAVING digest * 2 = 0",
     "SELECT f.id FROM files f JOIN owners o ON o.id + 0 = f.id + 0 WHERE o.id = ?",

@@ -25,7 +25,7 @@ from dataflow.held.arrangement import Memory
 from planner.api import plan_evict, plan_query
 from planner.session.session_needs import session_needs
 from planner.tree.plan import Caution, QueryPlan
-from proxy.planning.process import PlanningLimits, PlanningProcess, check_views, is_small
+from proxy.planning.process import PlanningLimits, PlanningProcess, check_views, is_small, likely_relations
 from proxy.settings.machine import APP_DIR
 from sqltypes.errors import NeedRelations, ParseError, UnsupportedQuery, UpwellError
 from sqltypes.schema import BIGINT, Column, SchemaSnapshot, Table, View
@@ -397,3 +397,25 @@ asyncio.run(main())
         await until(lambda: gone(int(out)))
 
     asyncio.run(scenario())
+
+
+@pytest.mark.parametrize(
+    ("sql", "wanted"),
+    [
+        ("SELECT a FROM t JOIN `u` USING (a) WHERE a IN (SELECT b FROM v)", {"t", "u", "v"}),
+        ("SELECT a FROM other.t", set()),  # another keyspace of Vitess is refused where it is named, and not before
+        ("SELECT NOW() FROM t", set()),  # refused: the source is not asked
+        ("SELECT a FROM t WHERE a = 'open", set()),
+        ("SELECT a FROM t WHERE " + " AND ".join(["a = 1"] * 20), set()),  # a long text is read by the helper
+    ],
+)
+def test_the_source_is_asked_ahead_for_what_a_small_text_names(sql: str, wanted: set[str]) -> None:
+    assert likely_relations(sql, "d") == {("d", name) for name in wanted}
+    assert likely_relations(sql, "") == set()
+
+
+def test_a_guess_that_is_no_relation_is_none_of_the_plan() -> None:
+    relations: dict[tuple[str, str], Table | View] = {("d", "T"): T}
+    guess = {("d", "t"), ("d", "cte")}
+    assert SchemaSnapshot(relations).named(guess) == set()
+    assert SchemaSnapshot(relations, lower_case_table_names=1).named(guess) == {("d", "t")}
