@@ -76,8 +76,7 @@ class BinlogSource:
         self._definitions.on_waiting = self._ask_soon
         self._asking: asyncio.Task[None] | None = None
         tables = TableDecoders(in_steps=True, definitions=self._definitions)
-        self._assembler = Assembler(tables, self._position, self._give)
-        self._assembler.heard = self._on_heartbeat
+        self._assembler = Assembler(tables, self._position, self._give, heard=self._on_heartbeat)
         self._sink: Sink | None = None
         self.busy: Callable[[], bool] = never
         self._reader: DumpReader | None = None
@@ -125,11 +124,15 @@ class BinlogSource:
     @property
     def open_xa(self) -> frozenset[bytes]:
         """Xids of the XA transactions that are prepared, and have not ended as far as the stream tells."""
-        return self._assembler.open_xa
+        return frozenset(self._assembler.prepared)
 
     def untold(self, xids: frozenset[bytes], *, over: bool) -> None:
         """They may have ended without an event. `over`: they have."""
-        self._assembler.untold(xids, over=over)
+        prepared = self._assembler.prepared
+        for xid in prepared.keys() & xids:
+            self._give(prepared[xid].ended_unseen())
+            if over:
+                del prepared[xid]
 
     def unseen(self) -> None:
         """One that was prepared before the binlog was followed may have ended without an event."""
@@ -269,7 +272,7 @@ class BinlogSource:
         same one, the source's history is another. Where none was read yet, the source's newest one is, to be compared
         with later."""
         self.logins += 1
-        position, last = self.position, self._assembler.last
+        position, last = self.position, self._assembler.resume.last
         again = last[0] if last is not None else session.newest
         if again is not None and again in position:
             position = position.difference(GtidSet.of((again,)))
@@ -282,8 +285,7 @@ class BinlogSource:
         )
         self._idle = False
         self._assembler.committed_at = 0.0
-        self._assembler.expected = last
-        self._assembler.expected_file = b"" if last is not None else self._assembler.file
+        self._assembler.resume.connect()
         self.resets = session.resets
         self._reader = reader
         _log.info("following the binlog", server=session.server_uuid)
@@ -299,7 +301,7 @@ class BinlogSource:
     def _check_identity(self, session: Session) -> None:
         """Another server, or one that lost what it had: our history is not its history."""
         known, told = self._known, _known(session)
-        reason = why_lost(self.position, self._assembler.last, known, told)
+        reason = why_lost(self.position, self._assembler.resume.last, known, told)
         if self._no_way:
             reason = f"the source does not go on from our position: {self._no_way}"
             session.newest = None  # what comes behind it may be just that

@@ -45,6 +45,12 @@ class Prepared:
     seen: list[MappedTable]
     odd: Odd | None
 
+    def ended_unseen(self) -> Ddl:
+        """It may have ended without an event: its tables become holes."""
+        odd = self.odd or Odd()
+        odd.add_tables(frozenset(mapped.name for mapped in self.seen))
+        return Ddl(None, "an XA transaction may have ended", odd.tables, schema=False)
+
 
 def told(
     odd: Odd, gtid: Gtid, changes: list[TableChanges], seen: Sequence[MappedTable], stamp: float, size: int
