@@ -37,6 +37,7 @@ UNFOLLOWED = (
     "rows that foreign keys change are not in the binlog: InnoDB has followed them, as it does before MySQL 9.6, with"
     " innodb_native_foreign_keys=ON, and in a session begun anew (COM_RESET_CONNECTION or COM_CHANGE_USER)"
 )
+IDLE = float("inf")
 
 
 class Assembler:
@@ -51,24 +52,22 @@ class Assembler:
         *,
         tell: Tell = told,
         partly: Partly | None = None,
-        heard: Callable[[], None] = lambda: None,
     ) -> None:
         """`max_weight`: bytes of row images above which a transaction is not kept but its tables are emptied.
         `tell`: makes the message of a transaction that has more than trusted rows. `partly`: for a consumer that needs
-        no transaction at once; the message at its end has the changes that were not given before. `heard`: is told of
-        heartbeats."""
+        no transaction at once; the message at its end has the changes that were not given before."""
         self.tables = tables
         self.position = position
         self.sink = sink
         self.tolerated: set[int] = set()  # event types that are passed over with a Gap each time
-        self.committed_at = 0.0  # of the last transaction given
+        self.committed_at = 0.0  # of the last transaction given; IDLE behind a heartbeat
         self.resume = ResumePoint()
         self.prepared: dict[bytes, Prepared] = {}  # XA transactions that have not ended, by `normal_xid`
         self._tell = tell
         self._transaction = OpenTransaction(tables, max_weight, partly)
         self._checksum_size = 0
         self._inflating: Inflating | None = None
-        self._handlers = self._handler_table(heard)
+        self._handlers = self._handler_table()
         if tables.definitions is not None:
             tables.definitions.passed = self._has_passed
 
@@ -76,7 +75,11 @@ class Assembler:
         self._transaction.check_invariants()
         self.resume.check_invariants()
 
-    def _handler_table(self, heard: Callable[[], None]) -> list[Handler]:
+    def _handler_table(self) -> list[Handler]:
+        def idle(data: bytes, at: int, end: int) -> None:
+            """The server sends one only when there is nothing else to send."""
+            self.committed_at = IDLE
+
         def ignore(data: bytes, at: int, end: int) -> None:
             """Carries nothing for a reader of row images."""
 
@@ -86,7 +89,7 @@ class Assembler:
             # The context of a statement, which follows and is dealt with.
             **dict.fromkeys((ev.INTVAR, ev.RAND, ev.USER_VAR), ignore),
             **dict.fromkeys(ev.LOADS, self._on_load),
-            **dict.fromkeys((ev.HEARTBEAT, ev.HEARTBEAT_V2), lambda data, at, end: heard()),
+            **dict.fromkeys((ev.HEARTBEAT, ev.HEARTBEAT_V2), idle),
             ev.QUERY: self._on_query,
             ev.ROTATE: self._on_rotate,
             ev.FORMAT: self._on_format,

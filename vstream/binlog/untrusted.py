@@ -45,11 +45,12 @@ class Prepared:
     seen: list[MappedTable]
     odd: Odd | None
 
-    def ended_unseen(self) -> Ddl:
-        """It may have ended without an event: its tables become holes."""
+    @property
+    def tables(self) -> frozenset[str] | None:
+        """Of which it has rows, or may have; None: any."""
         odd = self.odd or Odd()
         odd.add_tables(frozenset(mapped.name for mapped in self.seen))
-        return Ddl(None, "an XA transaction may have ended", odd.tables, schema=False)
+        return odd.tables
 
 
 def told(

@@ -25,10 +25,11 @@ from tests.support.binlog_bytes import (
     xid,
 )
 from vstream.binlog import decode
-from vstream.binlog.assemble import Assembler
+from vstream.binlog.assemble import IDLE, Assembler
 from vstream.binlog.decode import TableDecoders
 from vstream.binlog.events import FORMAT, ROTATE
 from vstream.binlog.open_transaction import Partly
+from vstream.binlog.open_xa import ENDED, OpenXa
 from vstream.errors import HistoryLost, StreamBroken
 
 T = BinlogTable("t", ("bigint", "varchar"))
@@ -44,14 +45,12 @@ class Stream:
         tables = TableDecoders()
         tables.charsets = COLLATIONS
         self.position = MutableGtidSet(GtidSet.parse(position))
-        self.heard: list[int] = []
         self.assembler = Assembler(
             tables,
             self.position,
             self.given.append,
             max_weight,
             partly=partly,
-            heard=lambda: self.heard.append(1),
         )
         self.assembler.want(T.table, ALL)
 
@@ -302,10 +301,14 @@ def test_it_is_told_which_transactions_have_prepared_what_is_not_committed() -> 
 def test_one_that_may_have_ended_unseen_makes_holes_of_its_tables() -> None:
     stream = Stream()
     stream.feed([*xa(1, 7, T.map(), T.inserts((1, "a"))), *xa(2, 8, U.map(), U.inserts((1, 2)))])
-    of_t, of_u = stream.assembler.prepared.values()
-    for prepared, table in ((of_t, "d.t"), (of_u, "d.u")):
-        told = prepared.ended_unseen()
-        assert told == Ddl(None, "an XA transaction may have ended", frozenset({table}), schema=False)
+    open_xa = OpenXa(stream.assembler.prepared, stream.given.append)
+    (of_t,) = [xid for xid in open_xa.xids if b"37" in xid]
+    open_xa.untold(frozenset({of_t, b"another"}), over=False)
+    open_xa.untold(frozenset({of_t}), over=True)
+    assert stream.given[-2:] == [Ddl(None, ENDED, frozenset({"d.t"}), schema=False)] * 2
+    assert of_t not in open_xa.xids and len(open_xa.xids) == 1
+    open_xa.unseen()
+    assert stream.given[-1] == Ddl(None, ENDED, None, schema=False)
 
 
 def test_who_wants_no_whole_transactions_is_given_large_ones_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -366,10 +369,14 @@ def test_rows_of_a_rolled_back_transaction_are_not_trusted() -> None:
     assert given.tables == frozenset({"d.t"})
 
 
-def test_heartbeats_are_heard_between_transactions() -> None:
+def test_heartbeats_say_that_there_is_nothing_else() -> None:
     stream = Stream()
+    stream.feed(transaction(1))
+    assert stream.assembler.committed_at == COMMITTED_AT
     assert stream.feed([event(27, b"binlog.000001"), event(41, b"")]) == []
-    assert len(stream.heard) == 2
+    assert stream.assembler.committed_at == IDLE
+    stream.feed(transaction(2))
+    assert stream.assembler.committed_at == COMMITTED_AT
 
 
 A, B, C = T.inserts((1, "a")), unended(T.inserts((1, "a"))), U.inserts((1, 2))
