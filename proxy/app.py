@@ -187,12 +187,21 @@ async def _running(config: Config, formats: Mapping[str, WireFormat]) -> AsyncIt
     matcher = QueryMatcher(default=upstream.database, bare_names=source.bare_names)
     state, doubts = kept_of(config, source)
     catalog = Catalog(
-        engine, pump, executor, source.schema, stream, matcher, doubts, limits_of(config), kept=source.kept_schema
+        engine,
+        pump,
+        executor,
+        source.schema,
+        stream,
+        matcher,
+        doubts,
+        limits_of(config),
+        definitions=state,
+        kept=source.kept_schema,
+        clockless="" if source.session_trackers else CLOCKLESS,
+        unnamed=upstream.database if source.bare_names is not None else "",
     )
-    catalog.unnamed = upstream.database if source.bare_names is not None else ""
-    catalog.clockless = "" if source.session_trackers else CLOCKLESS
     checks = config.check_sample, config.verify_new_caches
-    router = Router(upstream, engine, pump, executor, stream, catalog, matcher, state, *checks)
+    router = Router(upstream, engine, pump, executor, stream, catalog, matcher, *checks)
     router.sampler.comparer.other = source.other_session
     router.server_version = version
     register(router, {**FORMATS, **formats})

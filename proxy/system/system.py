@@ -32,7 +32,6 @@ from proxy.auto.passed_reads import ProxiedQueries
 from proxy.cache.key_binder import MOST_KEYS
 from proxy.cache.named_cache import NamedCache
 from proxy.catalog.catalog import Catalog
-from proxy.catalog.definition_file import StateStore
 from proxy.fills.fills import Bulk
 from proxy.fills.warm_up import WarmUp
 from proxy.loop.histogram import Histogram
@@ -94,7 +93,6 @@ class Router:
         stream: ChangeSource,
         catalog: Catalog,
         matcher: QueryMatcher,
-        state: StateStore,
         check_sample: float = 0.0,
         verify_new_caches: int = 0,
     ) -> None:
@@ -132,8 +130,7 @@ class Router:
         self.sampler = sampler_of(engine, executor, stream, pump, check_sample, self.spent)
         self.auditor = auditor_of(engine, self.sampler, catalog, verify_new_caches, self._source_version)
         self.sampler.on_different = self.auditor.on_different
-        catalog.auditor = self.auditor
-        catalog.definitions = state
+        catalog.installed.auditor = self.auditor
         pump.on_differs = self.auditor.on_differs
         pump.on_position = self._on_position
         self._subscriptions = Subscriptions(self, catalog)
@@ -514,7 +511,7 @@ class Router:
                 "records_applied": engine.memory.applied,
                 **of_source(self._executor),
                 **self.sampler.counters,
-                **self._catalog.planning.counters,
+                **self._catalog.texts.process.counters,
                 **self.auditor.counters,
                 **(self.access_log.writer.counters if self.access_log is not None else {}),
                 **(self.auto_cache.counters if self.auto_cache is not None else {}),
