@@ -142,21 +142,21 @@ class Router:
     # -- formats -----------------------------------------------------------------------------------------------------
 
     def register_format(self, name: str, wire: WireFormat) -> None:
-        self.pump.register_format(name, wire)
+        self.pump.formats.register(name, wire)
 
     def encoder(self, format_: int, columns: tuple[ResultColumn, ...]) -> Encoder:
-        return self.pump.encoder(format_, columns)
+        return self.pump.formats.encoder(format_, columns)
 
     def join(self, format_: int) -> Join:
-        return self.pump.joins[format_]
+        return self.pump.formats.joins[format_]
 
     def wire(self, format_: int) -> WireFormat:
-        return self.pump.wires[format_]
+        return self.pump.formats.wires[format_]
 
     # -- caches ------------------------------------------------------------------------------------------------------
 
     def open_cache(self, name: str, format: str) -> OpenCache:
-        return self._opened(self._catalog.get(name), self.pump.format_number(format))
+        return self._opened(self._catalog.get(name), self.pump.formats.number(format))
 
     def _opened(self, cache: NamedCache, format_: int) -> OpenCache:
         opened = self._open.get((cache.name, format_))
@@ -227,7 +227,7 @@ class Router:
     ) -> Answer:
         demand = self.demand(freshness) if freshness is not None else None
         database = database or self._upstream.database
-        format_ = self.pump.format_number(format)
+        format_ = self.pump.formats.number(format)
         matched = None if is_long(sql) else self._matched(sql, database, parameters)
         if matched is not None:
             name, values = matched

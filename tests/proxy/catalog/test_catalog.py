@@ -22,6 +22,7 @@ from proxy.catalog.replanning import FIRST_PAUSE, PlannedAgain
 from proxy.catalog.text_planner import Planned, TextPlanner
 from proxy.planning.process import TOO_COSTLY
 from proxy.port.api import MadeBy, Origin
+from proxy.pump.wire_formats import WireFormats
 from sqltypes.errors import ConfigError, Overloaded, SourceError, UnknownCache, UnknownName, UnsupportedQuery
 from sqltypes.schema import ResultColumn, SchemaSnapshot, Table
 from tests.support.engine_rig import WIDE, Rig, T, gtids
@@ -81,7 +82,7 @@ class Wanted:
 def filled(count: int, definitions: Definitions | None = None) -> tuple[Catalog, Rig, Wanted]:
     """A catalog with so many caches of `t` and one of `w`."""
     rig, wanted = Rig(), Wanted()
-    handled = SimpleNamespace(handle=lambda effects: None, formats=(), joins=[], on_stream=rig.engine.on_stream)
+    handled = SimpleNamespace(handle=lambda effects: None, formats=WireFormats(), on_stream=rig.engine.on_stream)
     doubts = SimpleNamespace(about=lambda *known: None, remove=lambda *dropped: None)
     made = Catalog(
         rig.engine,
