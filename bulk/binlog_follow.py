@@ -82,16 +82,15 @@ class Follower:
     def _assemble(self, session: Session, position: GtidSet, tables: Iterable[Table]) -> Assembler:
         decoders = TableDecoders()
         decoders.charsets = session.charsets
-        assembler = Assembler(decoders, MutableGtidSet(position), self._on_event, LARGEST_HELD)
-        assembler.tell = self._on_odd
-        assembler.partly = self._on_part
+        reached = MutableGtidSet(position)
+        assembler = Assembler(decoders, reached, self._on_event, LARGEST_HELD, tell=self._on_odd, partly=self._on_part)
         for table in tables:
             assembler.want(table, frozenset(column.name for column in table.columns if self._give is not None))
         return assembler
 
     @property
     def position(self) -> Position:
-        prepared = self._missing.union(self._assembler.prepared)
+        prepared = self._missing.union(GtidSet.of(one.gtid for one in self._assembler.prepared.values()))
         return Position(self.reached.freeze(), prepared, self.transactions, self._last, self._committed, self._server)
 
     @property

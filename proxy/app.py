@@ -182,17 +182,25 @@ async def _running(config: Config, formats: Mapping[str, WireFormat]) -> AsyncIt
     events = StreamEvents()
     version = await started(source, events)
     engine = engine_for(config, source)
-    pump = Pump(engine, executor, config.upquery_timeout)
-    pump.find_shards = source.find_shards
+    pump = Pump(engine, executor, config.upquery_timeout, source.find_shards)
     matcher = QueryMatcher(default=upstream.database, bare_names=source.bare_names)
     state, doubts = kept_of(config, source)
     catalog = Catalog(
-        engine, pump, executor, source.schema, stream, matcher, doubts, limits_of(config), kept=source.kept_schema
+        engine,
+        pump,
+        executor,
+        source.schema,
+        stream,
+        matcher,
+        doubts,
+        limits_of(config),
+        definitions=state,
+        kept=source.kept_schema,
+        clockless="" if source.session_trackers else CLOCKLESS,
+        unnamed=upstream.database if source.bare_names is not None else "",
     )
-    catalog.unnamed = upstream.database if source.bare_names is not None else ""
-    catalog.clockless = "" if source.session_trackers else CLOCKLESS
     checks = config.check_sample, config.verify_new_caches
-    router = Router(upstream, engine, pump, executor, stream, catalog, matcher, state, *checks)
+    router = Router(upstream, engine, pump, executor, stream, catalog, matcher, *checks)
     router.sampler.comparer.other = source.other_session
     router.server_version = version
     register(router, {**FORMATS, **formats})
@@ -359,7 +367,7 @@ class StreamEvents:
     def connect(self, pump: Pump, catalog: Catalog, stream: ChangeSource) -> None:
         """Requires: nothing has been received yet, for the stream's tables are wanted only by caches."""
         self._pump, self._catalog = pump, catalog
-        stream.busy = lambda: pump.changing
+        stream.busy = lambda: pump.change.event is not None
 
     def __call__(self, event: StreamEvent) -> None:
         if self._pump is None or self._catalog is None:

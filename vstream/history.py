@@ -8,9 +8,11 @@ committed as many transactions as before, so GTIDs alone tell nothing. Or change
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from gtid_tracker.gtid import Gtid, GtidSet
+from sqltypes.source_checks import Finding
 
 PLANNED_BY = ("version", "innodb_native_foreign_keys")
 """Variables that plans were made by, and that another start may change."""
@@ -20,14 +22,18 @@ SAME_START = 1.5  # seconds by which two tellings of one start may differ: MySQL
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """A server's description of itself at a login. `started`: its start by its own clock. `settings`: those of
-    `PLANNED_BY`, "" for one that it does not have."""
+    """What a server told of itself at a login. `started`: when it was started, by its own clock. `settings`: of
+    `PLANNED_BY`, "" what it does not have. `skew`: seconds by which its clock is ahead of ours. `resets`: RESET
+    statements that it had executed since its start. `findings`: what it should be and is not."""
 
     server_uuid: str
     executed: GtidSet
     purged: GtidSet
     started: float
     settings: tuple[str, ...] = ()
+    skew: float = 0.0
+    resets: int = 0
+    findings: Sequence[Finding] = ()
 
     def restarted(self, later: Known) -> bool:
         """Whether the server was started anew since. If its clock was set, it seems so."""

@@ -83,7 +83,7 @@ async def truth(proxy: Proxy, name: str, *parameters: ParameterValue) -> bytes:
     """MySQL's own answer now."""
     router = proxy.app.router
     cache = proxy.app.catalog.get(name)
-    return (await router.pass_cache(cache, parameters, router.pump.format_number(FORMAT), NO_REASON)).body
+    return (await router.pass_cache(cache, parameters, router.pump.formats.number(FORMAT), NO_REASON)).body
 
 
 def test_values_of_every_type_are_those_of_an_upquery(filler: Beside, proxy: Proxy) -> None:

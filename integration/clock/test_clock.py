@@ -304,7 +304,7 @@ def test_who_says_the_moment_himself_is_answered(beside: Beside) -> None:
         given = [(1, moments[0], one) for one in moments[1:]] * 3
         found = [await opened.read(one) for one in given]
         passed = await router.pass_cache(
-            opened.named, given[0], router.pump.format_number(FORMAT), Reason.ASKED.why("asked for")
+            opened.named, given[0], router.pump.formats.number(FORMAT), Reason.ASKED.why("asked for")
         )
         return [(one.served, one.body) for one in (*found, passed)]
 

@@ -125,7 +125,7 @@ async def of_mysql(beside: Proxy, name: str, key: Key) -> Outcome:
     try:
         parameters = key_parameters(key_message(key).SerializeToString())
         answer = await router.pass_cache(
-            router._catalog.get(name), parameters, router.pump.format_number(FORMAT), Reason.ASKED.why("asked")
+            router._catalog.get(name), parameters, router.pump.formats.number(FORMAT), Reason.ASKED.why("asked")
         )
         return wire.answer_from(pb.Answer.FromString(answer_bytes(answer, 0)), wire.Shapes())
     except Exception as error:  # noqa: BLE001 - it is compared

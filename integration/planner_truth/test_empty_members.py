@@ -50,7 +50,7 @@ def test_what_equals_the_empty_text_is_what_mysql_finds(
                 if number in cached:
                     found = await router.open_cache(f"c{number}", FORMAT).read(parameters)
                     cache = proxy.app.catalog.get(f"c{number}")
-                    own = await router.pass_cache(cache, parameters, router.pump.format_number(FORMAT), NO_REASON)
+                    own = await router.pass_cache(cache, parameters, router.pump.formats.number(FORMAT), NO_REASON)
                     assert sorted(found.body) == sorted(own.body), (cache.sql, found.served)
             assert len(cached) >= 2, "what is shown only is cached"
 

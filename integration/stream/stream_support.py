@@ -72,7 +72,7 @@ class Stream:
 
     async def settled(self) -> None:
         """Until rows of all wanted tables are decoded, also where the binlog does not name columns."""
-        await until(lambda: self.source.unsettled == 0)
+        await until(lambda: self.source.asking.unsettled == 0)
 
     def want(self, database: str, name: str) -> Table:
         table = reflect(self.server, database, name)

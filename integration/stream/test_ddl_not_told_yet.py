@@ -186,21 +186,21 @@ def test_a_large_transaction_of_before_it(
             await proxy.client.create_cache("SELECT id, n FROM s WHERE k = ?", name="before", database=database)
             for key in range(20):
                 await proxy.client.cache("before").get(key)
-            pump, waits = proxy.app.router.pump, True
-            go_on = pump._go_on_changing
+            change, waits = proxy.app.router.pump.change, True
+            go_on = change._go_on
 
             def slowly() -> None:
                 if waits:
-                    asyncio.get_running_loop().call_later(0.01, pump._go_on_changing)
+                    asyncio.get_running_loop().call_later(0.01, change._go_on)
                 else:
                     go_on()
 
-            pump._go_on_changing = slowly  # type: ignore[method-assign]
+            change._go_on = slowly  # type: ignore[method-assign]
             with held_back(proxy):
                 await proxy.write("UPDATE s SET n = n + 1, k = (k + 1) % 50", f"ALTER TABLE s {altered}")
-            await until(lambda: pump.changing)
+            await until(lambda: change.event is not None)
             await proxy.client.create_cache(made, name="behind", database=database)
-            assert pump.changing
+            assert change.event is not None
             waits = False
             await proxy.caught_up()
             counters = (await proxy.client.status()).counters

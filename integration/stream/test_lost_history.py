@@ -318,10 +318,10 @@ def test_a_doubt_that_comes_while_the_stream_logs_in_is_not_forgotten(
             monkeypatch.setattr(Session, "request_dump", held_up)
             stream.reconnect("the first doubt")
             await asyncio.to_thread(asked.wait)
-            first = stream.reconnects
+            first = stream.pauses.count
             stream.reconnect("a later doubt")
             doubted.set()
-            await until(lambda: stream.reconnects != first and stream.connected)
+            await until(lambda: stream.pauses.count != first and stream.connected)
 
     run(scenario, seconds=60)
 
@@ -342,10 +342,10 @@ def test_a_refused_stream_is_said_once_and_asked_for_less_and_less_often(own_mys
             scene, stream = Scene(mysql, proxy), proxy.binlog
             await scene.held()
             await scene.write("REVOKE REPLICATION SLAVE ON *.* FROM reader@localhost")
-            first, began = stream.reconnects, asyncio.get_running_loop().time()
+            first, began = stream.pauses.count, asyncio.get_running_loop().time()
             stream.reconnect("the network failed")
             await until(lambda: "REPLICATION SLAVE" in proxy.app.system.not_ready())
-            await until(lambda: stream.reconnects >= first + 4)  # three pauses between, whatever else takes time
+            await until(lambda: stream.pauses.count >= first + 4)  # three pauses between, whatever else takes time
             assert asyncio.get_running_loop().time() - began > 0.5 * (0.2 + 0.4 + 0.8) * 0.9
             await scene.write("GRANT REPLICATION SLAVE ON *.* TO reader@localhost")
             await until(lambda: not proxy.app.system.not_ready())

@@ -13,7 +13,7 @@ from dataflow.messages import Ddl, Transaction
 from integration.servers.mysql_server import Server
 from integration.stream.stream_support import follow
 from integration.support.grpc_app import proxy_beside
-from vstream.binlog.assemble import NOT_ALL
+from vstream.binlog.open_transaction import NOT_ALL
 
 TABLES = (
     "CREATE TABLE t (id INT PRIMARY KEY, s VARCHAR(9), KEY (s))",

@@ -69,7 +69,7 @@ def test_beside_the_proxy(server: Server, tmp_path: Path, may_look: bool, end: s
             while await asker.ask(BY_ID, 1) != wanted or await asker.served(BY_ID, 1) != "hit":
                 assert asyncio.get_running_loop().time() < ended
             if end == ONE_PHASE and may_look:
-                assert not proxy.binlog.open_xa, "it is known to be over"
+                assert not proxy.binlog.xa.xids, "it is known to be over"
 
     run(scenario)
 

@@ -101,7 +101,7 @@ def test_a_stock_server_maintains_what_is_held(own_mysql: OwnMySQL, tmp_path: Pa
 
     async def scenario() -> None:
         async with cached(mysql, tmp_path) as proxy:
-            await until(lambda: proxy.binlog.unsettled == 0)
+            await until(lambda: proxy.binlog.asking.unsettled == 0)
             await held(proxy)
             judge = Judge(proxy)
             for number in range(4, 40, 3):

@@ -25,9 +25,9 @@ async def cut_now_and_then(stream: VitessStream, replayed: Replayed, rng: random
     """Its connection; behind the context it has one."""
 
     async def cut() -> None:
-        before = stream.reconnects
+        before = stream.pauses.count
         stream.reconnect("a test")
-        await until(lambda: stream.reconnects > before and stream.connected)
+        await until(lambda: stream.pauses.count > before and stream.connected)
 
     async def cutting() -> None:
         while True:

@@ -59,9 +59,9 @@ def test_writes_go_on_through_what_happens_to_the_stream(vitess: Cluster) -> Non
         for interrupted in (False, True, True, False):
             await asyncio.to_thread(some_writes)
             if interrupted:
-                before = stream.reconnects
+                before = stream.pauses.count
                 stream.reconnect("a test")
-                await until(lambda before=before: stream.reconnects > before)  # type: ignore[misc]
+                await until(lambda before=before: stream.pauses.count > before)  # type: ignore[misc]
         await asyncio.to_thread(vitess.restart_vtgate)
         await asyncio.to_thread(some_writes)
         goal = await asyncio.to_thread(executed, vitess, SHARDED)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterable, Sequence
 from itertools import count
-from time import monotonic, perf_counter
+from time import monotonic
 
 from dataflow.engine import Engine
 from dataflow.fills.demand import BEHIND, Demand
@@ -22,7 +22,6 @@ from dataflow.messages import (
     Effect,
     Failed,
     Filled,
-    Gap,
     Ready,
     StreamEvent,
     UpqueryAnswer,
@@ -33,14 +32,15 @@ from dataflow.readers.derivation import Params
 from dataflow.readers.in_steps import Holes
 from dataflow.readers.reader import ReaderNode
 from proxy.cache.key_binder import Bound
-from proxy.loop.slices import SLICE, Encoder, Join, Slices
-from proxy.port.api import EncoderFor, WireFormat
+from proxy.loop.slices import Slices
 from proxy.port.faults import Faults
 from proxy.port.reasons import Reason, Why
+from proxy.pump.change_in_slices import ChangeInSlices
+from proxy.pump.tidying import Tidying
+from proxy.pump.wire_formats import WireFormats
 from proxy.source.source import FindShards, Upqueries
 from sqltypes.errors import Fault
 from sqltypes.expression import Key
-from sqltypes.schema import ResultColumn
 
 BATCH_WINDOW = 0.0003  # seconds that a miss waits for others while upqueries are under way
 DIFFERS = Reason.OTHER.why("the cache's answer differed from MySQL's own: it is not believed any more")
@@ -51,8 +51,6 @@ NOT_COMPARED = Reason.OTHER.why("the cache is new, and its answer could not be c
 TOLD = {"differs": DIFFERS, "unchecked": NOT_COMPARED}
 CATCHING_UP = "the process did not run for a while: what its change stream has brought meanwhile is being read"
 NO_CONNECTION = Reason.LATE.why("no connection is free for the fill")
-STEPS = 4  # of a large transaction, from one look at the clock to the next
-TOGETHER = 100  # keys taken apart from one look at the clock to the next
 BUSY = 2  # upqueries in flight from which misses are batched
 
 
@@ -71,8 +69,12 @@ class Behind(PassThrough):
 class Pump:
     """Waiters, subscriptions and the scheduling of upqueries."""
 
-    def __init__(self, engine: Engine, executor: Upqueries, timeout: float) -> None:
+    def __init__(
+        self, engine: Engine, executor: Upqueries, timeout: float, find_shards: FindShards | None = None
+    ) -> None:
+        """`timeout`: of an upquery, in seconds. `find_shards`: as `Source` has it."""
         self.engine = engine
+        self._find_shards = find_shards
         self.faults = Faults(engine.memory.count)
         self._faulted = False
         self._guard = Guard(engine, self._on_fault)
@@ -83,41 +85,14 @@ class Pump:
         self._waiters: dict[int, asyncio.Future[Ready]] = {}
         self._subscribers: dict[int, Callable[[Changes], None]] = {}
         self._unasked: dict[int, Callable[[Filled], None]] = {}  # by upquery, who is told what came of it
-        self.find_shards: FindShards | None = None  # as `Source` has it
         self.on_position: Callable[[StreamEvent], None] | None = None  # told of each event that has been processed
         self.on_differs: Callable[[Differs], None] = lambda effect: None
         self._scheduled = False
-        self._formats: dict[str, int] = {}
-        self._encoders_for: list[EncoderFor] = []  # by wire format, as the next two
-        self.joins: list[Join] = []
-        self.wires: list[WireFormat] = []
-        self._tidying = self._going_on = False
+        self._going_on = False
         self._preparing: set[asyncio.Task[None]] = set()
-        self._changing: StreamEvent | None = None
-        self._failed: Exception | None = None  # what came of a transaction that took effect between two events
-        engine.memory.remains.on_more = self._tidy_soon
-
-    # -- wire formats ------------------------------------------------------------------------------------------------
-
-    def register_format(self, name: str, wire: WireFormat) -> None:
-        """A reader has places for the formats that were there as it was installed; `Encoding.provide` makes others."""
-        if name in self._formats:
-            return
-        self._formats[name] = len(self._encoders_for)
-        self._encoders_for.append(wire.encoder_for)
-        self.joins.append(wire.join)
-        self.wires.append(wire)
-
-    def format_number(self, name: str) -> int:
-        return self._formats[name]
-
-    def encoder(self, format_: int, columns: tuple[ResultColumn, ...]) -> Encoder:
-        return self._encoders_for[format_](columns)
-
-    @property
-    def formats(self) -> Sequence[EncoderFor]:
-        """What makes the encoders of each registered format, in order: a reader's slots."""
-        return self._encoders_for
+        self.formats = WireFormats()
+        self.change = ChangeInSlices(self._guard, self._process)
+        Tidying(engine)
 
     # -- reads -------------------------------------------------------------------------------------------------------
 
@@ -133,8 +108,8 @@ class Pump:
     ) -> Ready:
         """The answer of a read that met a hole, with the position it reflects. `doubted`, `holes`: as `Read` has it.
         Raises the source's errors, PassThrough, and Behind where the answer does not meet the demand."""
-        if self.find_shards is not None:
-            await self._find_shards(self.find_shards, reader, keys)
+        if self._find_shards is not None:
+            await self._found(self._find_shards, reader, keys)
         number = next(self._numbers)
         future: asyncio.Future[Ready] = self._loop.create_future()
         self._waiters[number] = future
@@ -147,7 +122,7 @@ class Pump:
                 for abandoned in self.engine.cancel(number):
                     self._executor.cancel(abandoned)
 
-    async def _find_shards(self, find: FindShards, reader: ReaderNode, keys: Bound) -> None:
+    async def _found(self, find: FindShards, reader: ReaderNode, keys: Bound) -> None:
         """Waits until the source has said on which shards these are, where that is not known and may be."""
         if (rows := root_rows(reader, keys)) is not None and (finding := find(rows)) is not None:
             await finding
@@ -161,11 +136,11 @@ class Pump:
                 break
         else:
             return False
-        if self.find_shards is None:
+        if self._find_shards is None:
             return self._executor.would_wait(None, reader.tables)
         if self._executor.full:
             return True  # the question where they are would wait, too
-        await self._find_shards(self.find_shards, reader, keys)
+        await self._found(self._find_shards, reader, keys)
         return self._executor.would_wait(self.engine.shards_of(reader, keys) or None, reader.tables)
 
     def handle(self, effects: list[Effect]) -> None:
@@ -316,61 +291,19 @@ class Pump:
     # -- the stream --------------------------------------------------------------------------------------------------
 
     def on_stream(self, event: StreamEvent) -> None:
-        """One event of the change stream, processed to completion; a transaction that is much work in slices, while
-        `changing`. What comes meanwhile and has its place behind that waits for it, in the same step."""
-        if self._changing is not None or self._failed is not None:
-            self._end_before(event)
+        """One event of the change stream, processed to completion; a transaction that is much work in slices
+        (`change`). What comes meanwhile and has its place behind that waits for it, in the same step."""
+        change = self.change
+        if change.event is not None or change.failed is not None:
+            change.end_before(event)
         try:
             large = self.engine.is_large(event)
         except Exception:  # noqa: BLE001 - `begin` asks again: the guard tells of the fault
             large = True
-        if large and self._changing is None and self._guard.begin(event):
-            self._changing = event
-            self._loop.call_soon(self._go_on_changing)
+        if large and change.event is None and self._guard.begin(event):
+            change.begin(event)
             return
         self._process(event)
-
-    def _end_before(self, event: StreamEvent) -> None:
-        """Ends the transaction under way, if the event has its place behind it. Raises what came of one before."""
-        failed, self._failed = self._failed, None
-        if failed is not None and not isinstance(event, Gap):
-            raise failed
-        if isinstance(event, Gap):
-            self._changing = None
-        elif getattr(event, "gtid", None) is not None:
-            self._end_change()
-
-    @property
-    def changing(self) -> bool:
-        """Is a transaction under way? The stream is to wait for it."""
-        return self._changing is not None
-
-    def _go_on_changing(self) -> None:
-        """A slice of the transaction under way; that it takes effect is a step of its own."""
-        event = self._changing
-        if event is None:
-            return
-        until = perf_counter() + SLICE
-        while not self._guard.prepare(STEPS):
-            if perf_counter() >= until:
-                self._loop.call_soon(self._go_on_changing)
-                return
-        self._loop.call_soon(self._end_ready, event)
-
-    def _end_ready(self, event: StreamEvent) -> None:
-        """The transaction is ready; it may have ended since. What is raised is the stream's: it is told with the next
-        event, and begins anew."""
-        if self._changing is event:
-            try:
-                self._end_change()
-            except Exception as error:  # noqa: BLE001 - an edge: the loop would pass it over
-                self._failed = error
-
-    def _end_change(self) -> None:
-        event = self._changing
-        if event is not None:
-            self._changing = None
-            self._process(event)
 
     def _process(self, event: StreamEvent) -> None:
         effects = self._guard.on_stream(event)
@@ -381,23 +314,6 @@ class Pump:
 
     def tick(self) -> None:
         self.handle(self._guard.tick())
-
-    # -- what was let go ---------------------------------------------------------------------------------------------
-
-    def _tidy_soon(self) -> None:
-        if not self._tidying:
-            self._tidying = True
-            self._loop.call_soon(self._tidy)
-
-    def _tidy(self) -> None:
-        """A slice, and the next one after whatever else is to be done."""
-        self._tidying = False
-        until = perf_counter() + SLICE
-        more = True
-        while more and perf_counter() < until:
-            more = self.engine.tidy(TOGETHER)
-        if more:
-            self._tidy_soon()
 
     # -- subscriptions -----------------------------------------------------------------------------------------------
 

@@ -31,21 +31,28 @@ EVERY = 1.0  # seconds
 RECOVER = "XA RECOVER CONVERT XID"
 
 
+class OpenXa(Protocol):
+    """The XA transactions of which the stream has told (`vstream/binlog/open_xa.py`)."""
+
+    @property
+    def xids(self) -> frozenset[bytes]: ...
+
+    def untold(self, xids: frozenset[bytes], *, over: bool) -> None: ...
+
+    def unseen(self) -> None: ...
+
+
 class XaStream(Protocol):
     """The change stream, reduced to what XA transactions need."""
 
     @property
-    def open_xa(self) -> frozenset[bytes]: ...
+    def xa(self) -> OpenXa: ...
 
     @property
     def position(self) -> GtidSet: ...
 
     @property
     def logins(self) -> int: ...
-
-    def untold(self, xids: frozenset[bytes], *, over: bool) -> None: ...
-
-    def unseen(self) -> None: ...
 
 
 async def ask(executor: Upqueries) -> tuple[frozenset[bytes], GtidSet]:
@@ -87,7 +94,7 @@ class PreparedWatch:
 
     def tick(self) -> None:
         """To be called now and then."""
-        if not self._stream.open_xa:
+        if not self._stream.xa.xids:
             self._before = self._gone = frozenset()
             if not (self.strangers or self._left) and self._login == self._stream.logins:
                 return
@@ -95,7 +102,7 @@ class PreparedWatch:
 
     async def look(self) -> None:
         """Asks, and tells the stream which may have ended."""
-        opened, login = self._stream.open_xa, self._stream.logins
+        opened, login = self._stream.xa.xids, self._stream.logins
         try:
             there, by_then = await self._ask()
         except SourceError as error:
@@ -106,11 +113,11 @@ class PreparedWatch:
             return
         current = by_then.issubset(self._stream.position)
         self._look_at_strangers(there, login, current=current)
-        gone = self._stream.open_xa & opened & self._before - there
+        gone = self._stream.xa.xids & opened & self._before - there
         over = gone & self._gone  # twice: one that is committed just now is gone before it is executed
         if over and current:
             log.warning("xa_ended_unseen", xids=[xid.decode() for xid in sorted(over)])
-            self._stream.untold(over, over=True)
+            self._stream.xa.untold(over, over=True)
         self._before, self._gone = opened, gone
 
     def _look_at_strangers(self, there: frozenset[bytes], login: int, *, current: bool) -> None:
@@ -118,19 +125,19 @@ class PreparedWatch:
         left = self.strangers - there
         if left or self._left:  # and once more at the next look: it may be executed in between
             log.warning("xa_ended_unseen", xids=[xid.decode() for xid in sorted(left)])
-            self._stream.unseen()
+            self._stream.xa.unseen()
         self._left = bool(left)
         self.strangers -= left
         if current and login != self._login:
-            self.strangers, self._login = there - self._stream.open_xa, login
+            self.strangers, self._login = there - self._stream.xa.xids, login
 
     def _unseen(self, opened: frozenset[bytes], error: SourceError) -> None:
-        waiting = self._stream.open_xa & opened & self._before
+        waiting = self._stream.xa.xids & opened & self._before
         if waiting:
             if not self._told:
                 self._told = True
                 log.warning("prepared_xa_not_seen", why=error.message, mend="GRANT XA_RECOVER_ADMIN to the account")
-            self._stream.untold(waiting, over=False)
+            self._stream.xa.untold(waiting, over=False)
         self._before = opened
 
     async def close(self) -> None:

@@ -36,7 +36,7 @@ def sampler_of(
         publish=lambda: pump.handle(engine.flush()),
         soon=asyncio.get_running_loop().call_soon,
     )
-    sampler.comparer.join, sampler.comparer.spent = (lambda format_: pump.joins[format_]), spent
+    sampler.comparer.join, sampler.comparer.spent = (lambda format_: pump.formats.joins[format_]), spent
     return sampler
 
 

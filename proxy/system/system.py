@@ -32,7 +32,6 @@ from proxy.auto.passed_reads import ProxiedQueries
 from proxy.cache.key_binder import MOST_KEYS
 from proxy.cache.named_cache import NamedCache
 from proxy.catalog.catalog import Catalog
-from proxy.catalog.definition_file import StateStore
 from proxy.fills.fills import Bulk
 from proxy.fills.warm_up import WarmUp
 from proxy.loop.histogram import Histogram
@@ -94,7 +93,6 @@ class Router:
         stream: ChangeSource,
         catalog: Catalog,
         matcher: QueryMatcher,
-        state: StateStore,
         check_sample: float = 0.0,
         verify_new_caches: int = 0,
     ) -> None:
@@ -132,8 +130,7 @@ class Router:
         self.sampler = sampler_of(engine, executor, stream, pump, check_sample, self.spent)
         self.auditor = auditor_of(engine, self.sampler, catalog, verify_new_caches, self._source_version)
         self.sampler.on_different = self.auditor.on_different
-        catalog.auditor = self.auditor
-        catalog.definitions = state
+        catalog.installed.auditor = self.auditor
         pump.on_differs = self.auditor.on_differs
         pump.on_position = self._on_position
         self._subscriptions = Subscriptions(self, catalog)
@@ -145,21 +142,21 @@ class Router:
     # -- formats -----------------------------------------------------------------------------------------------------
 
     def register_format(self, name: str, wire: WireFormat) -> None:
-        self.pump.register_format(name, wire)
+        self.pump.formats.register(name, wire)
 
     def encoder(self, format_: int, columns: tuple[ResultColumn, ...]) -> Encoder:
-        return self.pump.encoder(format_, columns)
+        return self.pump.formats.encoder(format_, columns)
 
     def join(self, format_: int) -> Join:
-        return self.pump.joins[format_]
+        return self.pump.formats.joins[format_]
 
     def wire(self, format_: int) -> WireFormat:
-        return self.pump.wires[format_]
+        return self.pump.formats.wires[format_]
 
     # -- caches ------------------------------------------------------------------------------------------------------
 
     def open_cache(self, name: str, format: str) -> OpenCache:
-        return self._opened(self._catalog.get(name), self.pump.format_number(format))
+        return self._opened(self._catalog.get(name), self.pump.formats.number(format))
 
     def _opened(self, cache: NamedCache, format_: int) -> OpenCache:
         opened = self._open.get((cache.name, format_))
@@ -230,7 +227,7 @@ class Router:
     ) -> Answer:
         demand = self.demand(freshness) if freshness is not None else None
         database = database or self._upstream.database
-        format_ = self.pump.format_number(format)
+        format_ = self.pump.formats.number(format)
         matched = None if is_long(sql) else self._matched(sql, database, parameters)
         if matched is not None:
             name, values = matched
@@ -514,7 +511,7 @@ class Router:
                 "records_applied": engine.memory.applied,
                 **of_source(self._executor),
                 **self.sampler.counters,
-                **self._catalog.planning.counters,
+                **self._catalog.texts.process.counters,
                 **self.auditor.counters,
                 **(self.access_log.writer.counters if self.access_log is not None else {}),
                 **(self.auto_cache.counters if self.auto_cache is not None else {}),

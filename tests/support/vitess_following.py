@@ -26,7 +26,8 @@ from tests.support.vitess_events import (
 )
 from vstream import vitess_pb2 as pb
 from vstream.source import Sink
-from vstream.vitess.stream import Periods, VitessStream
+from vstream.vitess.connection import Periods
+from vstream.vitess.stream import VitessStream
 
 PATIENT = Periods(start=60, silence=60, look=0.005, smallest_pause=0.001, largest_pause=0.005)
 """Nothing is given up for the clock's sake, and nothing waits."""

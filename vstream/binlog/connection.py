@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import socket
 import struct
 import time
@@ -111,6 +112,24 @@ class Session:
 
     def close(self) -> None:
         self.connection._force_close()
+
+
+@dataclass(frozen=True)
+class Replica:
+    """As which a server sees us. `server_id`: must be used by no other reader of that server. `heartbeat`: seconds."""
+
+    account: Account
+    server_id: int
+    heartbeat: float
+
+    async def log_in(self) -> Session:
+        """Raises as `log_in`."""
+        return await asyncio.get_running_loop().run_in_executor(None, log_in, self.account)
+
+    async def request_dump(self, session: Session, position: GtidSet) -> None:
+        """Raises as `Session.request_dump`."""
+        request = session.request_dump
+        await asyncio.get_running_loop().run_in_executor(None, request, position, self.server_id, self.heartbeat)
 
 
 def log_in(account: Account) -> Session:

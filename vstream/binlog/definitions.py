@@ -29,10 +29,6 @@ class Waiting:
     needed: GtidSet | None = None
 
 
-def _nobody() -> None:
-    pass
-
-
 class Definitions:
     """Of the wanted tables, by qualified name.
 
@@ -40,11 +36,12 @@ class Definitions:
     1. A name is in `_known` or in `_waiting`, or in neither: not wanted, or a DDL statement came since.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, on_waiting: Callable[[], None] = lambda: None) -> None:
+        """`on_waiting`: is told that the source is to be asked (`waiting`, `told`)."""
         self.named = True  # the binlog names columns, as far as is known
         # Whether the stream has brought all of these, but for the transaction that is being read.
         self.passed: Callable[[GtidSet], bool] = lambda needed: False
-        self.on_waiting: Callable[[], None] = _nobody  # told that the source is to be asked (`waiting`, `told`)
+        self._on_waiting = on_waiting
         self._tables: dict[str, Table] = {}
         self._known: set[str] = set()
         self._waiting: dict[str, Waiting] = {}
@@ -59,7 +56,7 @@ class Definitions:
         self._tables[name] = table
         self._waiting[name] = Waiting()
         if not self.named:
-            self.on_waiting()
+            self._on_waiting()
 
     def unwant(self, name: str) -> None:
         self._tables.pop(name, None)
@@ -77,7 +74,7 @@ class Definitions:
         """Whether the binlog names columns."""
         self.named = named
         if self._waiting and not named:
-            self.on_waiting()
+            self._on_waiting()
 
     def is_known(self, name: str) -> bool:
         """Whether the rows that come now are laid out as the table was reflected. Requires: they do not say it."""

@@ -20,6 +20,7 @@ from vstream.binlog.connection import Session
 from vstream.binlog.events import GTID, ROWS
 from vstream.binlog.packets import PacketBuffer
 from vstream.errors import MALFORMED, HistoryLost, StreamBroken
+from vstream.lag import Lag
 
 _log = structlog.get_logger(__name__)
 
@@ -98,27 +99,22 @@ class DumpReader:
         self,
         session: Session,
         assembler: Assembler,
-        heartbeat: float,
-        clock: Callable[[], float] = time.monotonic,
-        wall_clock: Callable[[], float] = time.time,
+        lag: Lag,
         busy: Callable[[], bool] = never,
     ) -> None:
-        """Requires: the dump was asked for on the session. `heartbeat`: seconds."""
+        """Requires: the dump was asked for on the session."""
         self.busy = busy
         self._session = session
         self._socket = session.socket
         self._assembler = assembler
-        self._heartbeat = heartbeat
-        self._clock, self._wall_clock = clock, wall_clock
+        self._lag = lag
+        lag.heard()
         self._packets = PacketBuffer(is_rows)
         self._loop = asyncio.get_running_loop()
         self._end: asyncio.Future[NoReturn] = self._loop.create_future()
         self._scheduled = False
         self._watchdog: asyncio.TimerHandle | None = None
-        self.received_at = clock()
-        self.received_wall = wall_clock()
         self.received = False  # any event at all
-        self.drained = 0  # how often all had been taken that had arrived
 
     async def run(self) -> NoReturn:
         number = self._socket.fileno()
@@ -136,11 +132,11 @@ class DumpReader:
         raise AssertionError("a dump has no result")
 
     def _watch(self) -> None:
-        idle = not self._scheduled
-        if idle and self._clock() - self.received_at > SILENCE * self._heartbeat:
-            self._fail(DumpLost(f"nothing came for {SILENCE * self._heartbeat:g} s, not even a heartbeat"))
+        idle, lag = not self._scheduled, self._lag
+        if idle and lag.clock() - lag.received_at > SILENCE * lag.heartbeat:
+            self._fail(DumpLost(f"nothing came for {SILENCE * lag.heartbeat:g} s, not even a heartbeat"))
         else:
-            self._watchdog = self._loop.call_later(self._heartbeat, self._watch)
+            self._watchdog = self._loop.call_later(lag.heartbeat, self._watch)
 
     def end(self, reason: str) -> None:
         """Gives the connection up."""
@@ -198,16 +194,16 @@ class DumpReader:
 
     def _receive(self) -> bool:
         """False if there is nothing to receive now."""
+        lag = self._lag
         try:
             chunk = self._socket.recv(RECEIVE)
         except WOULD_BLOCK:
-            self.drained += 1
+            lag.drained += 1
             return False
         except OSError as error:
             raise DumpLost(f"the connection broke: {error}") from error
         if not chunk:
             raise DumpLost("the source closed the connection")
-        self.received_at = self._clock()
-        self.received_wall = self._wall_clock()
+        lag.received_at, lag.received_wall = lag.clock(), lag.wall_clock()
         self._packets.feed(chunk)
         return True

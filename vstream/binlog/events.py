@@ -9,6 +9,7 @@ from __future__ import annotations
 import struct
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import lru_cache
 
 from gtid_tracker.gtid import Gtid
 from vstream.binlog.layout import lenenc
@@ -44,6 +45,7 @@ _INVOKER, _UPDATED_DATABASES = 11, 12
 _TOO_MANY = 16  # databases; 254 stands for more, and where MySQL itself does not know
 
 
+@lru_cache(1000)
 def uuid_text(raw: bytes) -> str:
     text = raw.hex()
     return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"

@@ -45,6 +45,13 @@ class Prepared:
     seen: list[MappedTable]
     odd: Odd | None
 
+    @property
+    def tables(self) -> frozenset[str] | None:
+        """Of which it has rows, or may have; None: any."""
+        odd = self.odd or Odd()
+        odd.add_tables(frozenset(mapped.name for mapped in self.seen))
+        return odd.tables
+
 
 def told(
     odd: Odd, gtid: Gtid, changes: list[TableChanges], seen: Sequence[MappedTable], stamp: float, size: int

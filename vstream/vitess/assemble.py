@@ -78,14 +78,16 @@ class VitessAssembler:
         max_weight: int = 64 << 20,
         *,
         prefixed: bool = False,
+        begun: Callable[[], None] = lambda: None,
     ) -> None:
         """`max_weight`: bytes of rows above which a transaction is not kept but its tables are emptied. `prefixed`:
-        tables are named with their keyspace, as by vtgates before v23."""
+        tables are named with their keyspace, as by vtgates before v23. `begun`: is told when all shards have told where
+        they are, and none had before."""
         self.keyspace = keyspace
         self._prefix = "" if prefixed else f"{keyspace}."
         self.position = position
         self.sink = sink
-        self.begun: Callable[[], None] = lambda: None  # all shards have told where they are, and none had before
+        self._begun = begun
         self.writes: Counter[str] = Counter()  # pieces of rows that came, by the table's qualified name
         self.received_at = 0.0  # what is fed now, seconds since 1970, by the clock of who feeds
         self.complete = False  # all shards have told where they are
@@ -386,7 +388,7 @@ class VitessAssembler:
         if self._named and all(self._shards[shard].position for shard in self._named):
             self.complete = True
             self._join()
-            self.begun()
+            self._begun()
 
     def _on_transaction(self, state: ShardState, received: Received, event: pb.VEvent, gtid: Gtid | None) -> None:
         if gtid is None:  # a vtgate before v23, or one where nothing has moved

@@ -33,6 +33,7 @@ NO_RIGHT = frozenset({StatusCode.PERMISSION_DENIED, StatusCode.UNAUTHENTICATED})
 WRONG = frozenset({StatusCode.INVALID_ARGUMENT, StatusCode.NOT_FOUND})
 NOT_CONNECTED = ("failed to connect", "http1.x server", "Socket closed", "Connection reset", "Broken pipe", "DNS")
 """What gRPC itself says where it reaches nobody, or nobody who speaks gRPC."""
+MOST_REFUSALS = 3  # in a row, without anything else, after which our position counts as lost
 SHOWN = 300  # letters of a message
 WHICH_PORT = "the port of vtgate's --grpc-port is wanted"
 
@@ -43,6 +44,27 @@ class Verdict(Enum):
     WRONG = auto()  # told; the request is what vtgate does not take
     DOUBTFUL = auto()
     LOST = auto()
+
+
+class Refusals:
+    """What vtgate has refused of late. `why`: why it does not let its changes be read; "" while it does. `count`: how
+    often in a row it has not taken the request, without anything else."""
+
+    def __init__(self) -> None:
+        self.why = ""
+        self.count = 0
+
+    def position_is_lost(self, code: StatusCode, said: str) -> bool:
+        """One more. Whether our position counts as lost."""
+        verdict = later(code, said)
+        if verdict in (Verdict.REFUSED, Verdict.WRONG):
+            self.why = said or code.name
+        if verdict in (Verdict.WRONG, Verdict.DOUBTFUL):
+            self.count += 1
+        lost = verdict is Verdict.LOST or self.count >= MOST_REFUSALS
+        if lost:
+            self.count = 0
+        return lost
 
 
 def is_passing(code: StatusCode, said: str) -> bool:

@@ -21,60 +21,26 @@ import asyncio
 import random
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from functools import partial
-from typing import Any
 
 import grpc
 import structlog
 from google.protobuf.message import DecodeError
 
 from dataflow.messages import Gap, StreamEvent
-from gtid_tracker.bracket import NOTHING, History, history_of
+from gtid_tracker.bracket import History, history_of
 from gtid_tracker.gtid import GtidSet, MutableGtidSet
-from sqltypes.errors import SourceDown, UpwellError
+from sqltypes.errors import UpwellError
 from sqltypes.schema import Table
-from vstream import vitess_pb2 as pb
 from vstream.errors import MALFORMED, StreamBroken
+from vstream.lag import Lag
+from vstream.pauses import Pauses
 from vstream.source import Sink
 from vstream.vitess.assemble import VitessAssembler
-from vstream.vitess.errors import NO_RIGHT, Verdict, at_the_start, later, not_followed, not_told
-from vstream.vitess.positions import request_of, where_shards_are
+from vstream.vitess.connection import PERIODS, Connection, Lost, Periods
+from vstream.vitess.errors import NO_RIGHT, Refusals, at_the_start, not_followed, not_told
+from vstream.vitess.vtgate import Vtgate
 
 _log = structlog.get_logger(__name__)
-
-METHOD = "/vtgateservice.Vitess/VStream"
-LARGEST_RESPONSE = 16 << 20
-"""Bytes: what a vtgate sends at most, as it is set up by default. gRPC makes one piece of it, in one step that takes
-0.8 ms a MB. Most have 250 kB; a larger one has a single row."""
-OPTIONS = (
-    ("grpc.max_receive_message_length", LARGEST_RESPONSE),
-    ("grpc.keepalive_time_ms", 15_000),
-    ("grpc.keepalive_timeout_ms", 5_000),
-    # We wait between attempts ourselves; gRPC would wait for up to two minutes more.
-    ("grpc.initial_reconnect_backoff_ms", 100),
-    ("grpc.max_reconnect_backoff_ms", 1_000),
-    ("grpc.use_local_subchannel_pool", 1),
-)
-SENDABLE = frozenset(map(chr, range(0x20, 0x7F)))  # what gRPC's metadata takes
-NOT_SENT = "; the account was not sent: gRPC takes printable ASCII only in its name and password"
-SLICE = 0.001  # seconds of events in one step of the loop
-BUSY = 0.002  # seconds between two looks at who is busy
-MOST_REFUSALS = 3  # in a row, without anything else, after which our position counts as lost
-
-
-@dataclass(frozen=True, slots=True)
-class Periods:
-    """Seconds. `start`: until every shard must have told its position. `heartbeat`: after which vtgate says that it is
-    there. `silence`: after which the connection counts as dead. `look`: between two looks at the shards' positions. The
-    pauses: between two attempts."""
-
-    start: float = 15.0
-    heartbeat: int = 1
-    silence: float = 3.0
-    look: float = 1.0
-    smallest_pause: float = 0.2
-    largest_pause: float = 30.0
 
 
 class VitessStream:
@@ -87,45 +53,28 @@ class VitessStream:
         self,
         address: str,
         keyspace: str,
-        periods: Periods = Periods(),
+        periods: Periods = PERIODS,
         account: tuple[str, str] = ("", ""),
         tls: grpc.ChannelCredentials | None = None,
         clock: Callable[[], float] = time.monotonic,
         wall_clock: Callable[[], float] = time.time,
         chance: Callable[[], float] = random.random,
     ) -> None:
-        """`address`: `host:port` of vtgate's gRPC. `account`: user and password, which a vtgate with static accounts
-        asks for. `tls`: None for plain text."""
-        self.keyspace = keyspace
+        """`address`, `account`, `tls`: as of `Vtgate`."""
         self.busy: Callable[[], bool] = lambda: False
-        self.reconnects = 0
-        self._address, self._periods, self._tls = address, periods, tls
-        user, password = account
-        sendable = SENDABLE.issuperset(user + password)
-        self._account = (("username", user), ("password", password)) if password and sendable else ()
-        self._unsent = "" if sendable else NOT_SENT
+        self.pauses = Pauses(periods.smallest_pause, periods.largest_pause, chance)
+        self._vtgate = Vtgate(address, keyspace, account, tls)
+        self._periods = periods
         self._shards: tuple[str, ...] = ()
-        self._clock, self._wall_clock, self._chance = clock, wall_clock, chance
-        self._assembler = VitessAssembler(keyspace, MutableGtidSet(), self._give)
-        self._assembler.begun = self._on_begun
+        self._assembler = VitessAssembler(keyspace, MutableGtidSet(), self._give, begun=self._on_begun)
         self._sink: Sink | None = None
         self._task: asyncio.Task[None] | None = None
-        self._call: Any = None
         self._begun: asyncio.Future[None] | None = None
-        self._connected = False
-        self._received = False  # anything, on this connection
-        self._ended = ""  # why we have given up this connection
-        self._last = ""  # how the last one ended
-        self._refused = ""
-        self._refusals = 0
-        # What the shards had when this connection was made; None until they have told. Before all that is received,
-        # a heartbeat does not say that the position is theirs.
-        self._goal: GtidSet | None = NOTHING
-        self._moved = ""  # why it cannot go on from where it is: there are other shards, or they lack what has come
+        self._connection: Connection | None = None
+        self._lag = Lag(periods.heartbeat, clock, wall_clock)
+        self._last = ""  # how the last connection ended
+        self._refusals = Refusals()
         self._missed = ""  # why what was missed is missed, until all shards have told where they are now
-        self.drained = 0  # responses; what else has arrived gRPC does not tell
-        self._received_at = clock()
-        self._current_at = wall_clock()  # when the position was the source's, as far as is known
 
     @property
     def position(self) -> GtidSet:
@@ -133,12 +82,12 @@ class VitessStream:
 
     @property
     def history(self) -> History:
-        return history_of(self.keyspace) if self._was_begun else ""
+        return history_of(self._vtgate.keyspace) if self._was_begun else ""
 
     @property
     def shards(self) -> tuple[str, ...]:
         """Those that the keyspace has, as told last."""
-        known = [shard for keyspace, shard in self._assembler.positions if keyspace == self.keyspace]
+        known = [shard for keyspace, shard in self._assembler.positions if keyspace == self._vtgate.keyspace]
         if self._assembler.complete:  # before, only some have told where they are
             self._shards = tuple(sorted(known))
         return self._shards
@@ -154,11 +103,11 @@ class VitessStream:
 
     @property
     def connected(self) -> bool:
-        return self._connected
+        return self._connection is not None and self._connection.following
 
     @property
     def refused(self) -> str:
-        return "" if self._connected else self._refused
+        return "" if self.connected else self._refusals.why
 
     @property
     def unfit(self) -> str:
@@ -168,6 +117,10 @@ class VitessStream:
     def skew(self) -> float:
         return 0.0
 
+    @property
+    def drained(self) -> int:
+        return self._lag.drained  # responses; what else has arrived gRPC does not tell
+
     def want(self, table: Table, columns: frozenset[str]) -> None:
         self._assembler.want(table, columns)
 
@@ -175,31 +128,18 @@ class VitessStream:
         self._assembler.unwant(qualified)
 
     def lag(self) -> float:
-        if not self._is_current:
-            return max(0.0, self._wall_clock() - self._current_at)
-        silence = self._clock() - self._received_at
-        return self._assembler.behind + (silence if silence > 2 * self._periods.heartbeat else 0.0)
+        return self._lag.lag(self._behind)
 
     def age(self) -> float:
-        if not self._is_current:
-            return max(0.0, self._wall_clock() - self._current_at)
-        return self._assembler.behind + max(0.0, self._clock() - self._received_at)
+        return self._lag.age(self._behind)
 
     @property
-    def _is_current(self) -> bool:
-        """Whether what is received tells how far behind the position is."""
-        if self._goal is not None and self._goal is not NOTHING and self._assembler.position.covers(self._goal):
-            self._goal = NOTHING
-        return self._connected and self._goal is NOTHING
+    def _behind(self) -> float | None:
+        return self._connection.behind if self._connection is not None else None
 
     def reconnect(self, reason: str) -> None:
-        self._end(reason)
-
-    def _end(self, reason: str) -> None:
-        """Gives the connection up."""
-        self._ended = reason
-        if self._call is not None:
-            self._call.cancel()
+        if self._connection is not None:
+            self._connection.end(Lost(reason))
 
     # -- life ---------------------------------------------------------------------------------------------------------
 
@@ -215,7 +155,7 @@ class VitessStream:
                 await asyncio.shield(self._begun)
         except TimeoutError:
             await self.close()
-            raise not_told(self._address, self.keyspace, self._last) from None
+            raise not_told(self._vtgate.address, self._vtgate.keyspace, self._last) from None
         except BaseException:
             await self.close()
             raise
@@ -229,19 +169,16 @@ class VitessStream:
             await asyncio.wait((task,))
 
     async def _run(self) -> None:
-        failures = 0
-        async with self._channel() as channel:
-            # Responses are read by us: a large one takes long, and it may be none.
-            streaming = channel.unary_stream(
-                METHOD, request_serializer=pb.VStreamRequest.SerializeToString, response_deserializer=bytes
-            )
-            opened = partial(streaming, metadata=self._account)
+        periods, pauses, clock = self._periods, self.pauses, self._lag.clock
+        async with self._vtgate.channel() as channel:
+            opened = self._vtgate.opened(channel)
             while True:
-                began = self._clock()
+                began = clock()
+                connection = Connection(self._vtgate, opened, self._assembler, periods, self._lag, lambda: self.busy())
                 try:
-                    await self._follow(opened)
-                except grpc.aio.AioRpcError as error:
-                    self._on_error(error.code(), error.details() or "")
+                    await self._follow(connection)
+                except Lost as lost:
+                    self._on_lost(str(lost), lost.code)
                 except StreamBroken as broken:
                     self._begin_anew(str(broken))
                 except (*MALFORMED, DecodeError) as error:
@@ -250,122 +187,27 @@ class VitessStream:
                 except Exception as error:  # noqa: BLE001 - the task's top level: logs and goes on
                     _log.exception("a change could not be taken")
                     self._begin_anew(f"a change could not be taken: {error!r}")
-                finally:
-                    self._lost()
-                periods = self._periods
                 # What cannot be followed may come again soon, and everything is dropped each time.
-                fruitful = self._received and not self._missed
-                failures = 1 if fruitful or self._clock() - began > periods.largest_pause else failures + 1
-                self.reconnects += 1
-                pause = min(periods.smallest_pause * 2.0 ** min(failures - 1, 20), periods.largest_pause)
-                await asyncio.sleep(pause * (0.5 + self._chance() / 2))
+                fruitful = connection.received and not self._missed
+                pauses.failures = 1 if fruitful or clock() - began > periods.largest_pause else pauses.failures + 1
+                await pauses.wait()
 
-    def _channel(self) -> grpc.aio.Channel:
-        if self._tls is None:
-            return grpc.aio.insecure_channel(self._address, OPTIONS)
-        return grpc.aio.secure_channel(self._address, self._tls, OPTIONS)
-
-    def _lost(self) -> None:
-        if self._is_current:
-            self._current_at = self._wall_clock() - self._assembler.behind - (self._clock() - self._received_at)
-        if self._call is not None:
-            self._call.cancel()  # what is wrong with a stream that is there is known by us only
-        self._connected, self._call = False, None
-        self._assembler.reset()
-
-    async def _follow(self, opened: Any) -> None:
-        """Reads until the connection is lost. Raises AioRpcError, and what the assembler raises."""
-        self._ended, self._moved, self._received = "", "", False
-        resumed = self._assembler.complete
-        self._goal = None if resumed else NOTHING
-        call = self._call = opened(request_of(self.keyspace, self._assembler.positions, self._periods.heartbeat))
-        looking = asyncio.get_running_loop().create_task(self._look(opened)) if resumed else None
+    async def _follow(self, connection: Connection) -> None:
+        """Reads until the connection is lost; always raises."""
+        self._connection = connection
         try:
-            await self._read(call)
+            await connection.run()
         finally:
-            if looking is not None:
-                looking.cancel()
-                await asyncio.wait((looking,))
-
-    async def _read(self, call: Any) -> None:
-        while True:
-            silence = self._periods.silence if self._received else max(self._periods.start, self._periods.silence)
-            try:
-                async with asyncio.timeout(silence):
-                    response = await call.read()
-            except asyncio.CancelledError:
-                task = asyncio.current_task()
-                if task is None or task.cancelling():
-                    raise
-                await self._on_cancelled(call)
-                return
-            except TimeoutError:
-                self._interrupted(f"nothing came for {silence:g} s, not even a heartbeat")
-                return
-            if response is grpc.aio.EOF:  # type: ignore[attr-defined]  # grpc-stubs lack it
-                self._interrupted("vtgate has ended the stream")
-                return
-            self._received_at, self._assembler.received_at = self._clock(), self._wall_clock()
-            await self._feed(response)
-            self._received = True
-            self.drained += 1
-            self._look_connected()
-
-    def _look_connected(self) -> None:
-        if not self._connected and self._received and self._assembler.complete and self._goal is not None:
-            self._connected, self._refused = True, ""
-            _log.info("following the stream of vtgate", keyspace=self.keyspace, address=self._address)
-
-    async def _look(self, opened: Any) -> None:
-        """Looks whether the followed shards are the serving ones, and what they have executed. During a split or merge
-        others serve for a moment, and the stream comes to them within `start` of their telling: no shard tells while
-        they are switched. A received transaction may be executed a moment later. A primary that still lacks it at the
-        next look has lost it, and vtgate would look for another one for ever."""
-        limit = float("inf")
-        lacking = NOTHING
-        while True:
-            try:
-                async with asyncio.timeout(self._periods.start):
-                    shards, executed = await where_shards_are(opened, self.keyspace)
-            except (grpc.aio.AioRpcError, SourceDown, StreamBroken, DecodeError, TimeoutError, *MALFORMED) as error:
-                _log.warning("the shards do not tell where they are", reason=str(error)[:500])
-            else:
-                if shards == self._assembler.positions.keys():
-                    lacking, before = self.position.difference(executed), lacking
-                    if not lacking:
-                        self._goal = executed
-                        self._look_connected()
-                        return
-                    if lost := lacking.intersection(before):
-                        self._leave(f"the shards have lost what they had told: {str(lost)[:200]}")
-                        return
-                elif (now := self._clock()) < limit:
-                    limit = min(limit, now + self._periods.start)
-                else:
-                    names = ", ".join(sorted("/".join(shard) for shard in shards))
-                    self._leave(f"other shards serve than were followed: {names}")
-                    return
-            await asyncio.sleep(self._periods.look)
-
-    def _leave(self, reason: str) -> None:
-        """The stream cannot go on from its position: it is to begin anew."""
-        self._moved = reason
-        self._end(reason)
-
-    async def _feed(self, response: bytes) -> None:
-        """In slices. While whoever takes the transactions is busy with a large one, none is read."""
-        until = time.perf_counter() + SLICE
-        for _ in self._assembler.steps(response):
-            while self.busy():
-                await asyncio.sleep(BUSY)
-            if time.perf_counter() >= until:
-                await asyncio.sleep(0)
-                until = time.perf_counter() + SLICE
+            self._lag.lost(connection.behind)
+            if connection.following:
+                self._refusals.why = ""
+            self._connection = None
+            self._assembler.reset()
 
     def _on_begun(self) -> None:
         """All shards have told where they are."""
-        self._received = True
-        self._look_connected()
+        if self._connection is not None:
+            self._connection.begun()
         if self._missed:
             self._gap(self._missed)
             self._missed = ""
@@ -378,39 +220,24 @@ class VitessStream:
         return begun is not None and begun.done() and not begun.cancelled() and begun.exception() is None
 
     def _give(self, event: StreamEvent) -> None:
-        self._refusals = 0
+        self._refusals.count = 0
         if self._sink is not None:
             self._sink(event)
 
     # -- errors -------------------------------------------------------------------------------------------------------
 
-    def _interrupted(self, reason: str, code: str = "") -> None:
-        self._last = f"{code}: {reason}" if code else reason
-        _log.warning("the change stream is interrupted", reason=reason[:500], code=code)
-
-    async def _on_cancelled(self, call: Any) -> None:
-        """By us, or by vtgate: gRPC's client makes the same of both."""
-        if self._moved:
-            self._begin_anew(self._moved)
-        elif self._ended:
-            self._interrupted(self._ended)
-        else:
-            self._on_error(grpc.StatusCode.CANCELLED, await call.details() or "")
-
-    def _on_error(self, code: grpc.StatusCode, said: str) -> None:
-        self._interrupted(said, code.name)
-        if not self._was_begun:
-            why = f"{said}{self._unsent}" if code in NO_RIGHT else said
-            self._fail(at_the_start(code, why, self._address, self.keyspace))
+    def _on_lost(self, reason: str, code: grpc.StatusCode | None) -> None:
+        self._last = f"{code.name}: {reason}" if code is not None else reason
+        _log.warning(
+            "the change stream is interrupted", reason=reason[:500], code=code.name if code is not None else ""
+        )
+        if code is None:
             return
-        verdict = later(code, said)
-        if verdict in (Verdict.REFUSED, Verdict.WRONG):
-            self._refused = said or code.name
-        if verdict in (Verdict.WRONG, Verdict.DOUBTFUL):
-            self._refusals += 1
-        if verdict is Verdict.LOST or self._refusals >= MOST_REFUSALS:
-            self._refusals = 0
-            self._begin_anew(f"vtgate cannot go on from our position: {said[:300]}")
+        if not self._was_begun:
+            why = f"{reason}{self._vtgate.unsent}" if code in NO_RIGHT else reason
+            self._fail(at_the_start(code, why, self._vtgate.address, self._vtgate.keyspace))
+        elif self._refusals.position_is_lost(code, reason):
+            self._begin_anew(f"vtgate cannot go on from our position: {reason[:300]}")
 
     def _fail(self, error: UpwellError) -> None:
         if self._begun is not None and not self._begun.done():
@@ -422,7 +249,7 @@ class VitessStream:
         self._last = reason
         self._assembler.forget()
         if not self._was_begun:
-            self._fail(not_followed(self._address, self.keyspace, reason))
+            self._fail(not_followed(self._vtgate.address, self._vtgate.keyspace, reason))
         elif not self._missed:
             self._missed = reason
             try:

@@ -16,11 +16,13 @@ from planner.api import plan_query
 from planner.matcher import QueryMatcher
 from planner.text.fingerprint import fingerprint, outline
 from proxy.cache.named_cache import NamedCache
-from proxy.catalog.catalog import Catalog, Planned
-from proxy.catalog.limits import CacheLimits
+from proxy.catalog.catalog import Catalog
+from proxy.catalog.limits import CacheLimits, Definitions
 from proxy.catalog.replanning import FIRST_PAUSE, PlannedAgain
+from proxy.catalog.text_planner import Planned, TextPlanner
 from proxy.planning.process import TOO_COSTLY
 from proxy.port.api import MadeBy, Origin
+from proxy.pump.wire_formats import WireFormats
 from sqltypes.errors import ConfigError, Overloaded, SourceError, UnknownCache, UnknownName, UnsupportedQuery
 from sqltypes.schema import ResultColumn, SchemaSnapshot, Table
 from tests.support.engine_rig import WIDE, Rig, T, gtids
@@ -41,14 +43,14 @@ def test_a_plan_made_across_ddl_is_made_again_until_none_comes(changes: int, mon
     made, _ = catalog()
     plans: list[Planned] = []
 
-    async def plan_once(sql: str, database: str, schema: object) -> Planned:
+    async def plan_once(sql: str, database: str, *, kept: bool = False) -> Planned:
         await asyncio.sleep(0)
         if len(plans) < changes:
             made.schema_changed(frozenset({"d.t"}))
         plans.append(cast(Planned, SimpleNamespace(plan=SimpleNamespace(tables=()))))
         return plans[-1]
 
-    monkeypatch.setattr(made, "_plan_once", plan_once)
+    monkeypatch.setattr(made.texts, "plan", plan_once)
     assert asyncio.run(made.plan("SELECT 1", "d")) is plans[changes]
     assert len(plans) == changes + 1
 
@@ -56,12 +58,12 @@ def test_a_plan_made_across_ddl_is_made_again_until_none_comes(changes: int, mon
 @pytest.mark.parametrize("schema", [True, False])
 def test_what_was_written_without_a_binlog_may_be_anything(schema: bool) -> None:
     made, events = catalog()
-    judged = made._schema_changes
+    judged = made._changes.count
     made.written_unlogged("a@b", cause="sql_log_bin=0", schema=schema)
     (event,) = events
     assert isinstance(event, Ddl)
     assert (event.gtid, event.tables, event.schema) == (None, None, schema)
-    assert (made._schema_changes > judged) == schema
+    assert (made._changes.count > judged) == schema
 
 
 class Wanted:
@@ -77,10 +79,10 @@ class Wanted:
         self.tables.discard(table)
 
 
-def filled(count: int) -> tuple[Catalog, Rig, Wanted]:
+def filled(count: int, definitions: Definitions | None = None) -> tuple[Catalog, Rig, Wanted]:
     """A catalog with so many caches of `t` and one of `w`."""
     rig, wanted = Rig(), Wanted()
-    handled = SimpleNamespace(handle=lambda effects: None, formats=(), joins=[], on_stream=rig.engine.on_stream)
+    handled = SimpleNamespace(handle=lambda effects: None, formats=WireFormats(), on_stream=rig.engine.on_stream)
     doubts = SimpleNamespace(about=lambda *known: None, remove=lambda *dropped: None)
     made = Catalog(
         rig.engine,
@@ -90,6 +92,7 @@ def filled(count: int) -> tuple[Catalog, Rig, Wanted]:
         cast(Any, wanted),
         QueryMatcher(),
         cast(Any, doubts),
+        definitions=definitions,
     )
     for number in range(count):
         put(made, f"t{number}", f"SELECT id, v FROM t WHERE k = ? AND v <> {number}")
@@ -108,11 +111,11 @@ def planned_of(sql: str) -> Planned:
 
 def put(made: Catalog, name: str, sql: str) -> None:
     cache = made.caches[name] = NamedCache(name, sql, "test")
-    made._install(cache, planned_of(sql))
+    made.installed.install(cache, planned_of(sql))
 
 
 def is_known(made: Catalog, sql: str) -> bool:
-    return made._matcher.match(sql, "test", (1,)) is not None
+    return made.installed._matcher.match(sql, "test", (1,)) is not None
 
 
 def test_the_caches_of_a_changed_table_are_closed_at_once_and_taken_out_later() -> None:
@@ -127,7 +130,7 @@ def test_the_caches_of_a_changed_table_are_closed_at_once_and_taken_out_later() 
         assert len(graph.readers) == 21, "nothing is taken out in this step"
         assert sum(not reader.installed for reader in readers) == 20
         assert wanted.tables == {"test.w"}, "its rows may have other columns from now on"
-        await made._leaving.gone()
+        await made.installed.leaving.gone()
         assert len(graph.readers) == len(graph.by_plan) == 1 and wanted.tables == {"test.w"}
         assert is_known(made, "SELECT id FROM w WHERE k = ?")
         assert not is_known(made, "SELECT id, v FROM t WHERE k = ? AND v <> 3")
@@ -144,10 +147,10 @@ def test_nothing_is_installed_beside_what_leaves(monkeypatch: pytest.MonkeyPatch
         made, rig, wanted = filled(20)
         made._schedule = lambda: None  # type: ignore[method-assign]
 
-        async def plan_once(sql: str, database: str, schema: object) -> Planned:
+        async def plan_once(sql: str, database: str, *, kept: bool = False) -> Planned:
             return planned_of(sql)
 
-        monkeypatch.setattr(made, "_plan_once", plan_once)
+        monkeypatch.setattr(made.texts, "plan", plan_once)
         made.schema_changed(frozenset({"test.t"}))
         assert len(rig.engine.graph.readers) == 21
         cache, existed = await made.create("", sql, "test")
@@ -174,7 +177,7 @@ def test_who_waits_for_a_cache_that_leaves_is_passed_through_at_once() -> None:
         assert [effect.why for effect in effects if isinstance(effect, Failed)] == ["cache_dropped"]
         assert rig.engine.upqueries_in_flight == 2
         rig.answer(request, [], lower=gtids(1))
-        await made._leaving.gone()
+        await made.installed.leaving.gone()
         assert len(rig.engine.graph.readers) == 1
 
     asyncio.run(scenario())
@@ -196,7 +199,7 @@ def test_one_that_cannot_be_taken_out_does_not_keep_the_others(monkeypatch: pyte
 
         monkeypatch.setattr(rig.engine.state, "remove", removing)
         made.schema_changed(None)
-        await made._leaving.gone()
+        await made.installed.leaving.gone()
         assert set(noted) == {"t2"} and len(rig.engine.graph.readers) == 1
 
     asyncio.run(scenario())
@@ -214,9 +217,9 @@ def test_what_fails_as_one_is_taken_out_leaves_no_reader_behind(monkeypatch: pyt
             raise RuntimeError("once")
 
         with monkeypatch.context() as patch:
-            patch.setattr(made._matcher, "remove", fails)
+            patch.setattr(made.installed._matcher, "remove", fails)
             made.schema_changed(None)
-            await made._leaving.gone()
+            await made.installed.leaving.gone()
         assert not rig.engine.graph.readers
 
     asyncio.run(scenario())
@@ -226,10 +229,10 @@ def test_what_fails_as_one_is_installed_leaves_nothing(monkeypatch: pytest.Monke
     async def scenario() -> None:
         made, disk, _ = on_a_slow_disk(monkeypatch)
         disk.written.set()
-        graph = made._engine.graph
+        graph = made.installed._engine.graph
         before = len(graph.readers)
         with monkeypatch.context() as patch:
-            patch.setattr("proxy.catalog.catalog.Encoding", lambda *given: 1 / 0)
+            patch.setattr("proxy.catalog.installed.Encoding", lambda *given: 1 / 0)
             with pytest.raises(ZeroDivisionError):
                 await made.create("new", NEW, "test")
         assert "new" not in made.caches and len(graph.readers) == before
@@ -264,16 +267,15 @@ class SlowDisk:
 
 def on_a_slow_disk(monkeypatch: pytest.MonkeyPatch) -> tuple[Catalog, SlowDisk, list[str]]:
     """A catalog, its disk, and what is planned."""
-    made, _, _ = filled(1)
-    made._schedule = lambda: None  # type: ignore[method-assign]
     disk, plans = SlowDisk(), list[str]()
-    made.definitions = disk
+    made, _, _ = filled(1, disk)
+    made._schedule = lambda: None  # type: ignore[method-assign]
 
-    async def plan_once(sql: str, database: str, schema: object) -> Planned:
+    async def plan_once(sql: str, database: str, *, kept: bool = False) -> Planned:
         plans.append(sql)
         return planned_of(sql)
 
-    monkeypatch.setattr(made, "_plan_once", plan_once)
+    monkeypatch.setattr(made.texts, "plan", plan_once)
     return made, disk, plans
 
 
@@ -329,10 +331,10 @@ def test_where_it_cannot_be_planned_again_its_definition_is_removed(monkeypatch:
         await begun(disk)
         made.schema_changed(frozenset({"test.w"}))
 
-        async def gone(sql: str, database: str, schema: object) -> Planned:
+        async def gone(sql: str, database: str, *, kept: bool = False) -> Planned:
             raise UnknownName("no such table")
 
-        monkeypatch.setattr(made, "_plan_once", gone)
+        monkeypatch.setattr(made.texts, "plan", gone)
         disk.written.set()
         with pytest.raises(UnknownName):
             await creating
@@ -383,14 +385,14 @@ def test_a_table_that_changes_before_the_definition_is_written_has_the_cache_pla
     async def scenario() -> None:
         made, disk, plans = on_a_slow_disk(monkeypatch)
         disk.written.set()
-        plan_once = made._plan_once
+        plan_once = made.texts.plan
 
-        async def once(sql: str, database: str, schema: Any) -> Planned:
+        async def once(sql: str, database: str, *, kept: bool = False) -> Planned:
             if not plans:
                 asyncio.get_running_loop().call_soon(made.schema_changed, frozenset({"test.w"}))
-            return await plan_once(sql, database, schema)
+            return await plan_once(sql, database, kept=kept)
 
-        monkeypatch.setattr(made, "_plan_once", once)
+        monkeypatch.setattr(made.texts, "plan", once)
         cache, _ = await made.create("new", NEW, "test")
         assert plans == [NEW, NEW] and cache.reader is not None and cache.reader.installed
 
@@ -408,13 +410,13 @@ def test_what_cannot_be_planned_now_is_planned_after_a_pause_and_keeps_no_others
         del made._schedule
         troubles = {NEW: [trouble, trouble]}
 
-        async def plan_once(sql: str, database: str, schema: object) -> Planned:
+        async def plan_once(sql: str, database: str, *, kept: bool = False) -> Planned:
             for error in troubles.get(sql, [])[:1]:
                 troubles[sql].pop()
                 raise error
             return planned_of(sql)
 
-        monkeypatch.setattr(made, "_plan_once", plan_once)
+        monkeypatch.setattr(made.texts, "plan", plan_once)
         made.adopt("new", NEW, "test", MadeBy(Origin.SQL, "a@b"))
         made.adopt("other", "SELECT id FROM w WHERE v = ? AND id > 1", "test", MadeBy(Origin.SQL, "a@b"))
         for pause in (FIRST_PAUSE, 2 * FIRST_PAUSE):
@@ -441,10 +443,10 @@ def test_what_no_cache_can_be_of_is_planned_again_when_its_tables_change_only(mo
         made._again = PlannedAgain(lambda: now[0])
         del made._schedule
 
-        async def gone(sql: str, database: str, schema: object) -> Planned:
+        async def gone(sql: str, database: str, *, kept: bool = False) -> Planned:
             raise UnknownName("no such table")
 
-        monkeypatch.setattr(made, "_plan_once", gone)
+        monkeypatch.setattr(made.texts, "plan", gone)
         made.adopt("new", NEW, "test", MadeBy(Origin.SQL, "a@b"))
         await made.settled()
         now[0] += 1e6
@@ -469,8 +471,8 @@ def refusing(
         looked(made, len(tried))
         raise UnknownName("no such table")
 
-    monkeypatch.setattr(made, "_plan_with", plan_with)
-    monkeypatch.setattr(made, "_plan_once", partial(Catalog._plan_once, made))
+    monkeypatch.setattr(made.texts, "_plan_with", plan_with)
+    monkeypatch.setattr(made.texts, "plan", partial(TextPlanner.plan, made.texts))
     made.adopt("new", NEW, "shop", MadeBy(Origin.SQL, "a@b"))
     return made, tried
 
@@ -521,7 +523,7 @@ def test_what_cannot_be_planned_because_its_tables_are_changing_is_planned_again
         del made._schedule
         tried = []
 
-        async def plan_once(sql: str, database: str, schema: object) -> Planned:
+        async def plan_once(sql: str, database: str, *, kept: bool = False) -> Planned:
             tried.append(sql)
             await asyncio.sleep(0)
             if len(tried) == 1:
@@ -529,7 +531,7 @@ def test_what_cannot_be_planned_because_its_tables_are_changing_is_planned_again
                 raise UnknownName("no such column")
             return planned_of(sql)
 
-        monkeypatch.setattr(made, "_plan_once", plan_once)
+        monkeypatch.setattr(made.texts, "plan", plan_once)
         made.adopt("new", NEW, "test", MadeBy(Origin.SQL, "a@b"))
         await made.settled()
         assert made.caches["new"].state == "ready" and not made.rebuilding

@@ -16,21 +16,26 @@ def upto(number: int) -> GtidSet:
     return GtidSet.parse(f"{SOURCE}:1-{number}")
 
 
-class Stream:
+class Xa:
     def __init__(self) -> None:
-        self.open_xa: frozenset[bytes] = frozenset()
-        self.position = upto(5)
+        self.xids: frozenset[bytes] = frozenset()
         self.told: list[tuple[frozenset[bytes], bool]] = []
-        self.logins = 0
         self.forgotten: list[float] = []  # each time that everything was
 
     def untold(self, xids: frozenset[bytes], *, over: bool) -> None:
         self.told.append((xids, over))
         if over:
-            self.open_xa -= xids
+            self.xids -= xids
 
     def unseen(self) -> None:
         self.forgotten.append(0)
+
+
+class Stream:
+    def __init__(self) -> None:
+        self.xa = Xa()
+        self.position = upto(5)
+        self.logins = 0
 
 
 class Source:
@@ -57,59 +62,59 @@ def looked(watch: PreparedWatch, times: int) -> None:
 def test_what_mysql_has_no_more_is_over_at_the_third_look() -> None:
     stream, source = Stream(), Source()
     watch = PreparedWatch(source, stream)
-    stream.open_xa, source.there = frozenset({A, B}), frozenset({B})
+    stream.xa.xids, source.there = frozenset({A, B}), frozenset({B})
     looked(watch, 2)
-    assert not stream.told, "it may be about to be executed"
+    assert not stream.xa.told, "it may be about to be executed"
     looked(watch, 1)
-    assert stream.told == [(frozenset({A}), True)] and stream.open_xa == {B}
+    assert stream.xa.told == [(frozenset({A}), True)] and stream.xa.xids == {B}
     looked(watch, 3)
-    assert len(stream.told) == 1
+    assert len(stream.xa.told) == 1
 
 
 def test_while_the_stream_is_behind_nothing_is_said() -> None:
     stream, source = Stream(), Source()
     watch = PreparedWatch(source, stream)
-    stream.open_xa, source.executed = frozenset({A}), upto(6)
+    stream.xa.xids, source.executed = frozenset({A}), upto(6)
     looked(watch, 5)
-    assert not stream.told, "its end may be under way"
+    assert not stream.xa.told, "its end may be under way"
     stream.position = upto(6)
     looked(watch, 1)
-    assert stream.told == [(frozenset({A}), True)]
+    assert stream.xa.told == [(frozenset({A}), True)]
 
 
 def test_one_that_ends_while_mysql_is_asked_is_not_judged() -> None:
     stream, source = Stream(), Source()
     watch = PreparedWatch(source, stream)
-    stream.open_xa = frozenset({A})
+    stream.xa.xids = frozenset({A})
     looked(watch, 2)
-    stream.open_xa = frozenset()
+    stream.xa.xids = frozenset()
     looked(watch, 1)
-    assert not stream.told
+    assert not stream.xa.told
 
 
 def test_without_the_right_to_see_them_they_may_end_at_any_time() -> None:
     stream, source = Stream(), Source()
     source.error = SourceError(1401, "XAE03", "XAER_RMERR")
     watch = PreparedWatch(source, stream)
-    stream.open_xa = frozenset({A})
+    stream.xa.xids = frozenset({A})
     looked(watch, 1)
-    assert not stream.told, "most are over within a second"
-    stream.open_xa = frozenset({A, B})
+    assert not stream.xa.told, "most are over within a second"
+    stream.xa.xids = frozenset({A, B})
     looked(watch, 2)
-    assert stream.told == [(frozenset({A}), False), (frozenset({A, B}), False)]
+    assert stream.xa.told == [(frozenset({A}), False), (frozenset({A, B}), False)]
 
 
 def test_out_of_reach_nothing_is_concluded() -> None:
     stream, source = Stream(), Source()
     watch = PreparedWatch(source, stream)
-    stream.open_xa = frozenset({A})
+    stream.xa.xids = frozenset({A})
     source.error = SourceDown("away")
     looked(watch, 5)
     source.error = None
     looked(watch, 2)
-    assert not stream.told
+    assert not stream.xa.told
     looked(watch, 1)
-    assert stream.told
+    assert stream.xa.told
 
 
 def test_nothing_is_asked_while_none_is_prepared() -> None:
@@ -122,7 +127,7 @@ def test_nothing_is_asked_while_none_is_prepared() -> None:
             await asyncio.sleep(0)
             now[0] += EVERY
         assert not source.asked
-        stream.open_xa = frozenset({A})
+        stream.xa.xids = frozenset({A})
         for _ in range(4):
             watch.tick()
             await asyncio.sleep(0)
@@ -136,16 +141,16 @@ def test_nothing_is_asked_while_none_is_prepared() -> None:
 def test_one_that_was_prepared_before_the_stream_makes_everything_a_hole_when_it_is_gone() -> None:
     stream, source = Stream(), Source()
     watch = PreparedWatch(source, stream)
-    stream.logins, stream.open_xa, source.there = 1, frozenset({B}), frozenset({A, B})
+    stream.logins, stream.xa.xids, source.there = 1, frozenset({B}), frozenset({A, B})
     looked(watch, 3)
-    assert not stream.forgotten
+    assert not stream.xa.forgotten
     source.there = frozenset({B})
     looked(watch, 1)
-    assert len(stream.forgotten) == 1
+    assert len(stream.xa.forgotten) == 1
     looked(watch, 1)
-    assert len(stream.forgotten) == 2, "it may have been executed only now"
+    assert len(stream.xa.forgotten) == 2, "it may have been executed only now"
     looked(watch, 3)
-    assert len(stream.forgotten) == 2 and not stream.told
+    assert len(stream.xa.forgotten) == 2 and not stream.xa.told
 
 
 def test_one_whose_preparation_the_stream_will_still_tell_is_none_of_these() -> None:
@@ -153,11 +158,11 @@ def test_one_whose_preparation_the_stream_will_still_tell_is_none_of_these() -> 
     watch = PreparedWatch(source, stream)
     stream.logins, source.there, source.executed = 1, frozenset({A}), upto(6)
     looked(watch, 2)
-    stream.open_xa, stream.position = frozenset({A}), upto(6)
+    stream.xa.xids, stream.position = frozenset({A}), upto(6)
     looked(watch, 1)
-    stream.open_xa, source.there = frozenset(), frozenset()
+    stream.xa.xids, source.there = frozenset(), frozenset()
     looked(watch, 3)
-    assert not stream.forgotten
+    assert not stream.xa.forgotten
 
 
 def test_after_each_login_of_the_stream_it_is_asked_once() -> None:

@@ -25,9 +25,11 @@ from tests.support.binlog_bytes import (
     xid,
 )
 from vstream.binlog import decode
-from vstream.binlog.assemble import Assembler
+from vstream.binlog.assemble import IDLE, Assembler
 from vstream.binlog.decode import TableDecoders
 from vstream.binlog.events import FORMAT, ROTATE
+from vstream.binlog.open_transaction import Partly
+from vstream.binlog.open_xa import ENDED, OpenXa
 from vstream.errors import HistoryLost, StreamBroken
 
 T = BinlogTable("t", ("bigint", "varchar"))
@@ -38,12 +40,18 @@ ALL = frozenset({"c0", "c1"})
 class Stream:
     """An assembler with t wanted, and what it gave."""
 
-    def __init__(self, position: str = "", max_weight: int = 1 << 20) -> None:
+    def __init__(self, position: str = "", max_weight: int = 1 << 20, partly: Partly | None = None) -> None:
         self.given: list[StreamEvent] = []
         tables = TableDecoders()
         tables.charsets = COLLATIONS
         self.position = MutableGtidSet(GtidSet.parse(position))
-        self.assembler = Assembler(tables, self.position, self.given.append, max_weight)
+        self.assembler = Assembler(
+            tables,
+            self.position,
+            self.given.append,
+            max_weight,
+            partly=partly,
+        )
         self.assembler.want(T.table, ALL)
 
     def feed(self, events: Sequence[bytes]) -> list[StreamEvent]:
@@ -53,6 +61,7 @@ class Stream:
             self.assembler.feed(b"before" + data + b"behind", 6, 6 + len(data))
             while self.assembler.inflating:
                 self.assembler.inflate(2)
+            self.assembler.check_invariants()
         return self.given[before:]
 
 
@@ -246,6 +255,16 @@ def xa(number: int, xid_number: int, *inner: bytes, one_phase: bool = False) -> 
     return [gtid(number), query(f"XA START X'3{xid_number}',X'',1"), *inner, xa_prepare(xid_number, one_phase)]
 
 
+def test_rows_outside_of_any_transaction_are_not_kept_for_the_next_one() -> None:
+    stream = Stream()
+    with pytest.raises(StreamBroken, match="outside of any transaction"):
+        stream.feed([T.map()])
+    stream.assembler.reset()
+    with pytest.raises(StreamBroken, match="a statement outside of any transaction"):
+        stream.feed([query("BEGIN")])
+    stream.assembler.check_invariants()
+
+
 def test_prepared_rows_wait_for_their_commit_even_over_a_reconnect() -> None:
     stream = Stream()
     assert stream.feed(xa(1, 7, T.map(), T.inserts((1, "a")))) == [Progress(id_of(1))]
@@ -274,28 +293,28 @@ def test_one_phase_and_rolled_back_xa_transactions() -> None:
 def test_it_is_told_which_transactions_have_prepared_what_is_not_committed() -> None:
     stream = Stream()
     stream.feed([*xa(1, 7, T.map(), T.inserts((1, "a"))), *xa(2, 8), *xa(3, 9), *xa(4, 6, one_phase=True)])
-    assert str(stream.assembler.prepared) == f"{SERVER}:1-3"
+    assert [prepared.gtid for prepared in stream.assembler.prepared.values()] == [id_of(1), id_of(2), id_of(3)]
     stream.feed([gtid(5), query("XA COMMIT X'38',X'',1"), gtid(6), query("XA ROLLBACK X'39',X'',1")])
-    assert str(stream.assembler.prepared) == f"{SERVER}:1"
+    assert [prepared.gtid for prepared in stream.assembler.prepared.values()] == [id_of(1)]
 
 
 def test_one_that_may_have_ended_unseen_makes_holes_of_its_tables() -> None:
     stream = Stream()
     stream.feed([*xa(1, 7, T.map(), T.inserts((1, "a"))), *xa(2, 8, U.map(), U.inserts((1, 2)))])
-    assert len(stream.assembler.open_xa) == 2
-    (of_t,) = [xid for xid in stream.assembler.open_xa if b"37" in xid]
-    stream.assembler.untold([of_t, b"another"], over=False)
-    stream.assembler.untold([of_t], over=True)
-    told = stream.given[-2:]
-    assert told == [Ddl(None, "an XA transaction may have ended", frozenset({"d.t"}), schema=False)] * 2
-    assert of_t not in stream.assembler.open_xa and len(stream.assembler.open_xa) == 1
+    open_xa = OpenXa(stream.assembler.prepared, stream.given.append)
+    (of_t,) = [xid for xid in open_xa.xids if b"37" in xid]
+    open_xa.untold(frozenset({of_t, b"another"}), over=False)
+    open_xa.untold(frozenset({of_t}), over=True)
+    assert stream.given[-2:] == [Ddl(None, ENDED, frozenset({"d.t"}), schema=False)] * 2
+    assert of_t not in open_xa.xids and len(open_xa.xids) == 1
+    open_xa.unseen()
+    assert stream.given[-1] == Ddl(None, ENDED, None, schema=False)
 
 
 def test_who_wants_no_whole_transactions_is_given_large_ones_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("vstream.binlog.assemble.HANDED_ON", 1)
-    stream = Stream(max_weight=100)
+    monkeypatch.setattr("vstream.binlog.open_transaction.HANDED_ON", 1)
     parts: list[tuple[Gtid, list[Pair]]] = []
-    stream.assembler.partly = lambda gtid, stamp, changes: parts.extend((gtid, c.pairs) for c in changes)
+    stream = Stream(max_weight=100, partly=lambda gtid, at, changes: parts.extend((gtid, c.pairs) for c in changes))
     rows = [T.inserts((number, "x" * 60)) for number in range(3)]
     assert stream.feed(transaction(1, T.map(), *rows)) == [Progress(id_of(1))]
     assert parts == [(id_of(1), [(None, (number, "x" * 60))]) for number in range(3)]
@@ -350,12 +369,14 @@ def test_rows_of_a_rolled_back_transaction_are_not_trusted() -> None:
     assert given.tables == frozenset({"d.t"})
 
 
-def test_heartbeats_are_heard_between_transactions() -> None:
+def test_heartbeats_say_that_there_is_nothing_else() -> None:
     stream = Stream()
-    heard: list[int] = []
-    stream.assembler.heard = lambda: heard.append(1)
+    stream.feed(transaction(1))
+    assert stream.assembler.committed_at == COMMITTED_AT
     assert stream.feed([event(27, b"binlog.000001"), event(41, b"")]) == []
-    assert len(heard) == 2
+    assert stream.assembler.committed_at == IDLE
+    stream.feed(transaction(2))
+    assert stream.assembler.committed_at == COMMITTED_AT
 
 
 A, B, C = T.inserts((1, "a")), unended(T.inserts((1, "a"))), U.inserts((1, 2))
@@ -438,9 +459,9 @@ def test_without_a_transaction_to_compare_the_file_must_be_the_same_one(name: by
     stream = Stream()
     stream.feed(file_begins(b"b.1", 6))
     stream.feed(file_begins(b"b.2", 7))
-    before = stream.assembler.file
     stream.assembler.reset()
-    stream.assembler.expected_file = before
+    stream.assembler.resume.connect()
+    stream.assembler.check_invariants()
     if same:
         stream.feed(file_begins(name, second))
         stream.feed(file_begins(b"b.9", 9))  # what is rotated later is no surprise
@@ -451,12 +472,12 @@ def test_without_a_transaction_to_compare_the_file_must_be_the_same_one(name: by
 
 def test_a_transaction_of_before_the_start_can_be_compared_later() -> None:
     stream = Stream(f"{SERVER}:1-5")
-    assert stream.assembler.last is None
+    assert stream.assembler.resume.last is None
     assert stream.feed(transaction(5)) == []
-    last = stream.assembler.last
+    last = stream.assembler.resume.last
     assert last is not None and last[0] == id_of(5)
     stream.feed(transaction(4))
-    assert stream.assembler.last == last
+    assert stream.assembler.resume.last == last
 
 
 def test_rows_that_do_not_fit_are_warned_of_once_and_the_schema_is_looked_at_once() -> None:

@@ -16,6 +16,7 @@ from vstream.binlog.connection import Account, Session
 from vstream.binlog.decode import TableDecoders
 from vstream.binlog.dump import DumpBroken, DumpLost, DumpReader
 from vstream.binlog.source import BinlogSource
+from vstream.lag import Lag
 
 T = BinlogTable("t", ("bigint", "varchar"))
 
@@ -40,7 +41,7 @@ class Wire:
         self.position = MutableGtidSet()
         self.assembler = Assembler(tables, self.position, self.given.append)
         session = Session(Connection(client), SERVER, GtidSet.empty(), GtidSet.empty(), 0.0, 0.0, COLLATIONS)
-        self.reader = DumpReader(session, self.assembler, heartbeat, clock)
+        self.reader = DumpReader(session, self.assembler, Lag(heartbeat, clock, clock))
 
 
 def run(scenario: Callable[[Wire], Awaitable[None]], heartbeat: float = 60.0, clock: float = 0.0) -> Wire:

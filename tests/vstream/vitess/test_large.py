@@ -21,7 +21,7 @@ from tests.support.vitess_following import ALL, following, run
 from tests.support.waiting import until
 from vstream import vitess_pb2 as pb
 from vstream.vitess.assemble import AT_ONCE, LARGEST, LARGEST_ROW, VALUES_A_STEP, VitessAssembler
-from vstream.vitess.stream import LARGEST_RESPONSE
+from vstream.vitess.vtgate import LARGEST_RESPONSE
 
 DOCUMENT = Table("shop", "d", (Column("id", SqlType("int"), False, 0), Column("j", SqlType("json"), True, 1)), ("id",))
 MIB = 1 << 20

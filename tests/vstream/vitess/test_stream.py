@@ -146,7 +146,7 @@ def test_broken_off_later(code: StatusCode) -> None:
             await until(lambda: len(given) == 3)
             assert given == [inserted(10, 1), inserted(11, 2), Progress(Gtid(SERVERS[RIGHT], 6))]
             await until(lambda: stream.connected)
-            assert stream.refused == "" and stream.reconnects == 2
+            assert stream.refused == "" and stream.pauses.count == 2
         for request in gate.requests[1:]:
             assert asked(request) == {LEFT: made.position(LEFT, 10), RIGHT: made.position(RIGHT, 5)}
 
