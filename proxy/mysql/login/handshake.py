@@ -165,7 +165,7 @@ class _Login:
             client_tls=self._client_tls,
             server_secure=server_tls or terms.server_unix,
             ok_payload=ok_payload,
-            terms=replace(terms, nonce=relay.nonce),
+            terms=terms if terms.nonce == relay.nonce else replace(terms, nonce=relay.nonce),
         )
 
     # -- MySQL greets --------------------------------------------------------------------------------------------------

@@ -111,18 +111,19 @@ async def learn_first(session: Asking, new: NewSessions, asked: Asked) -> None:
     """Takes over what MySQL says to its first questions. If the session has not begun as the last one did, its trackers
     are switched on once more. Raises SourceDown, Malformed."""
     state, first = session.state, asked.first
-    found, outcome = await asked.found, await asked.switched
+    found = await asked.found
+    _learn(state, found)  # while MySQL switches the trackers on
     if found.error is None:
         row = _asked(found)
         tracks = {name: text or "" for name, text in zip(TRACKS, row[-len(TRACKS) :], strict=True)}
         if tracks != new.first.tracks:
             new.first = FirstQuestions(tracks)
         state.learn_tracks(tracks)
-        if new.first.ours != first.ours:
-            first = new.first
-            outcome = await session.server.ask(session.query(first.statement), Kind.RESULT)
+    outcome = await asked.switched
+    if new.first.ours != first.ours and found.error is None:
+        first = new.first
+        outcome = await session.server.ask(session.query(first.statement), Kind.RESULT)
     _switched(state, outcome)
-    _learn(state, found)
     if found.error is None and outcome.error is None:
         state.values.update(first.ours)
         state.judge_anew()
