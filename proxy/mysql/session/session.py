@@ -188,10 +188,12 @@ class Session:
         if data[3] or len(data) == 4:  # MySQL's error: out of order, or an empty packet
             self._other(data)
             return
-        out = self.relay.out
+        out, state = self.relay.out, self.state
         answered = len(out)
+        # Whether it may have to wait until the session has been asked what it is like.
+        looks = state.tracks_changed or state.asks_first or not (state.known or state.tells)
         try:
-            if self.state.may_look_first and self.upstream.looks_first(data):
+            if looks and self.upstream.looks_first(data):
                 return
             HANDLERS.get(data[4], Session._other)(self, data)
         except Malformed:
