@@ -15,7 +15,7 @@ import asyncio
 import contextlib
 import socket
 import ssl
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import cast
 
@@ -77,7 +77,7 @@ class PlainPackets:
         if tls is not None:
             context, seconds, closing = tls.context, tls.seconds, SHUTDOWN_SECONDS
         stream = PacketStream(self.sequence, wake)
-        with _lost_unless_made(self._socket):
+        with _made_or(self._socket.close):
             await asyncio.get_running_loop().connect_accepted_socket(
                 lambda: stream, self._socket,
                 ssl=context, ssl_handshake_timeout=seconds, ssl_shutdown_timeout=closing,
@@ -111,12 +111,12 @@ class PlainPackets:
 
 
 @contextlib.contextmanager
-def _lost_unless_made(sock: socket.socket) -> Iterator[None]:
-    """Closes the socket where no transport is made of it. Raises Lost."""
+def _made_or(close: Callable[[], None]) -> Iterator[None]:
+    """Closes what no transport is made of. Raises Lost."""
     try:
         yield
     except BaseException as error:
-        sock.close()
+        close()
         if isinstance(error, OSError):  # ssl.SSLError is one
             raise Lost(str(error)) from error
         raise
@@ -126,7 +126,7 @@ async def server_stream(sock: socket.socket, wake: asyncio.Event) -> PacketStrea
     """A connected socket of ours as a transport. Where this fails, it is closed. Raises Lost."""
     loop, stream = asyncio.get_running_loop(), PacketStream(0, wake)
     connection = loop.create_unix_connection if sock.family == socket.AF_UNIX else loop.create_connection
-    with _lost_unless_made(sock):
+    with _made_or(sock.close):
         await connection(lambda: stream, sock=sock)
     return stream
 
@@ -220,18 +220,13 @@ class PacketStream(asyncio.Protocol):
         """Puts TLS between MySQL and us. Where this fails, the connection is closed. Raises Lost, and Malformed where
         MySQL has sent more than its greeting: that was not secured."""
         below = self.transport
-        try:
+        with _made_or(below.abort):
             if self._held:
                 raise Malformed("more than a greeting before TLS begins")
             secured = await asyncio.get_running_loop().start_tls(
                 below, self, tls.context, server_hostname=tls.hostname,
                 ssl_handshake_timeout=tls.seconds, ssl_shutdown_timeout=SHUTDOWN_SECONDS,
             )  # fmt: skip
-        except BaseException as error:
-            below.abort()
-            if isinstance(error, OSError):  # ssl.SSLError is one
-                raise Lost(str(error)) from error
-            raise
         assert secured is not None
         self.transport, self.below = secured, below
 
