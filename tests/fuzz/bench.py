@@ -241,6 +241,9 @@ class Stream:
         self.transport.set_protocol(protocol)
         return self.early
 
+    def unsent(self) -> bytes:
+        return b""
+
 
 def count_answers(session: Session, counts: Counts) -> None:
     """Counts how a session answers its commands: each of these methods goes on to do what it does."""

@@ -101,8 +101,11 @@ class LoginCase:
                 for sock in (client, server):
                     assert sock.fileno() < 0, "a socket is left"
             finally:
-                for sock in (client, server, client_end, server_end):
-                    sock.close()
+                client_end.close()
+                server_end.close()
+                await turns(8)  # a transport that is left sees the end, and lets go of its socket
+                client.close()
+                server.close()
         return ended
 
     async def _ended(self, login: asyncio.Future[LoggedIn], client_end: socket.socket) -> str:

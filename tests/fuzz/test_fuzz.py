@@ -94,7 +94,7 @@ def test_a_handler_that_raises_is_found(monkeypatch: pytest.MonkeyPatch) -> None
 
 
 def test_a_task_that_fails_is_found_by_its_log(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def first(session: Session) -> None:
+    async def first(session: Session, asked: object) -> None:
         raise LookupError("planted")
 
     monkeypatch.setattr(Session, "_first", first)

@@ -19,7 +19,7 @@ from unittest import mock
 import uvloop
 
 from proxy.mysql.login.auth_relay import AuthRelay, Outcome, Step
-from proxy.mysql.login.handshake import LoginSettings, log_in
+from proxy.mysql.login.handshake import LoginSettings, log_in, nothing_is_asked
 from proxy.mysql.login.logged_in import LoggedIn
 from proxy.mysql.login.login_packets import encode_change_user, parse_change_user
 from proxy.mysql.wire import packet_stream
@@ -36,6 +36,7 @@ class LoginProxy:
 
     def __init__(self, settings: LoginSettings) -> None:
         self.settings = settings
+        self.ahead = nothing_is_asked
         self.port = 0
         self.outcomes: queue.Queue[LoggedIn | UpwellError] = queue.Queue()
         self.ended: queue.Queue[None] = queue.Queue()
@@ -88,7 +89,7 @@ class LoginProxy:
 
     async def _serve_one(self, client: socket.socket) -> None:
         try:
-            session = await log_in(client, self.settings)
+            session = await log_in(client, self.settings, self.ahead)
         except UpwellError as error:
             self.outcomes.put(error)
         else:

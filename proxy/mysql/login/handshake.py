@@ -13,6 +13,7 @@ import asyncio
 import contextlib
 import socket
 import ssl
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 from external_upquery.address import Upstream
@@ -36,7 +37,7 @@ from proxy.mysql.login.login_packets import (
 from proxy.mysql.login.password_key import PasswordKeys
 from proxy.mysql.wire.compression import Compression, agreed
 from proxy.mysql.wire.error_numbers import login_error
-from proxy.mysql.wire.packet_stream import Lost, PacketStream, PlainPackets, Tls
+from proxy.mysql.wire.packet_stream import Lost, PacketStream, PlainPackets, Tls, server_stream
 from proxy.mysql.wire.packets import (
     CLIENT_DEPRECATE_EOF,
     CLIENT_PLUGIN_AUTH,
@@ -86,14 +87,21 @@ def login_settings(
     return LoginSettings(server, client_tls, client_tls_required, server.ssl_context(), seconds)
 
 
-async def log_in(client: socket.socket, settings: LoginSettings) -> LoggedIn:
-    """Takes an accepted socket of any mode; whatever happens, it is not the caller's any more.
+def nothing_is_asked(capabilities: int) -> bytes:
+    return b""
+
+
+async def log_in(
+    client: socket.socket, settings: LoginSettings, ahead: Callable[[int], bytes] = nothing_is_asked
+) -> LoggedIn:
+    """Takes an accepted socket of any mode; whatever happens, it is not the caller's any more. `ahead`: what MySQL is
+    sent as soon as it has accepted the account of a client with these capabilities; the answers are left to be read.
 
     Raises SourceError (MySQL said no), SourceDown, ClientLeft, MalformedRequest, Unauthenticated (Upwell said no) and
     DeadlinePassed; the client was told and both connections are closed, also where the call is cancelled.
     """
     client.setblocking(False)
-    login = _Login(client, settings)
+    login = _Login(client, settings, ahead)
     try:
         async with asyncio.timeout(settings.seconds):
             return await login.run()
@@ -117,27 +125,33 @@ class _Login:
     2. `_relay` is not None exactly when MySQL was told who the client is.
     """
 
-    def __init__(self, client: socket.socket, settings: LoginSettings) -> None:
+    def __init__(self, client: socket.socket, settings: LoginSettings, ahead: Callable[[int], bytes]) -> None:
         self._settings = settings
+        self._ahead = ahead
         self._upstream = settings.upstream
         self._client_is_local = client.family == socket.AF_UNIX
         self._client_tls = False
         self._wake = asyncio.Event()
         self._client: PlainPackets | PacketStream | None = PlainPackets(client)
-        self._server: PlainPackets | PacketStream | None = None
+        self._server: PacketStream | None = None
         self._greeted = False
         self._relay: AuthRelay | None = None
         self._last_words = b""  # an ERR to be handed on as it is
 
     async def run(self) -> LoggedIn:
-        greeting = await self._greeting()
-        response, client = await self._response(greeting)
+        server, greeting = await self._greeting()
+        response, plain = await self._response(greeting)
         compression = _compression(response)
-        server, server_tls = await self._secured(greeting, response)
+        server_tls = await self._secured(server, greeting, response)
         capabilities = upstream_capabilities(response, greeting, tls=server_tls)
         terms = await self._terms(greeting, capabilities, server_tls=server_tls)
         relay = AuthRelay(terms)
-        ok_payload = await self._authenticate(relay, client, server, response, capabilities)
+        step = self._begin(relay, server, response, capabilities)
+        # A transport takes turns of the loop: MySQL looks at the password meanwhile.
+        client = await self._client_stream(plain) if isinstance(plain, PlainPackets) else plain
+        ok_payload = await self._authenticate(relay, step, client, server)
+        if not server.lost:
+            server.transport.write(self._ahead(response.capabilities))  # before the client is told: both go on at once
         return LoggedIn(
             client=client,
             server=server,
@@ -151,15 +165,15 @@ class _Login:
             client_tls=self._client_tls,
             server_secure=server_tls or terms.server_unix,
             ok_payload=ok_payload,
-            terms=replace(terms, nonce=relay.nonce),
+            terms=terms if terms.nonce == relay.nonce else replace(terms, nonce=relay.nonce),
         )
 
     # -- MySQL greets --------------------------------------------------------------------------------------------------
 
-    async def _greeting(self) -> Greeting:
-        server = PlainPackets(await connected(self._upstream))
-        self._server = server
+    async def _greeting(self) -> tuple[PacketStream, Greeting]:
+        sock = await connected(self._upstream)
         with MYSQL_SPEAKS:
+            server = self._server = await server_stream(sock, self._wake)
             payload = await server.packet()
             if payload[:1] == bytes((ERR,)):
                 self._server = None
@@ -172,13 +186,15 @@ class _Login:
         with CLIENT_SPEAKS:
             self._client.send(greeting.offering(offered))
         self._greeted = True
-        return greeting
+        return server, greeting
 
     # -- the client says who it is -------------------------------------------------------------------------------------
 
-    async def _response(self, greeting: Greeting) -> tuple[HandshakeResponse, PacketStream]:
+    async def _response(self, greeting: Greeting) -> tuple[HandshakeResponse, PlainPackets | PacketStream]:
+        """What the client says, and its connection, which is a transport where it has TLS."""
         plain, context = self._client, self._settings.client_tls
         assert isinstance(plain, PlainPackets)
+        client: PlainPackets | PacketStream = plain
         offered = offered_capabilities(greeting, tls=context is not None)
         with CLIENT_SPEAKS:
             payload = await plain.packet()
@@ -193,13 +209,13 @@ class _Login:
             if is_too_old(payload):
                 raise unauthenticated(1251, "08004", "the client's protocol is older than MySQL 4.1's")
             response = parse_handshake_response(payload, offered)
-            if not self._client_tls:
-                client = await self._client_stream(plain)
         return response, client
 
     async def _client_stream(self, plain: PlainPackets, tls: Tls | None = None) -> PacketStream:
+        """The client's connection as a transport. Raises ClientLeft, MalformedRequest."""
         self._client = None
-        self._client = await plain.stream(self._wake, accepted=True, tls=tls)
+        with CLIENT_SPEAKS:
+            self._client = await plain.stream(self._wake, tls)
         return self._client
 
     # -- MySQL is told -------------------------------------------------------------------------------------------------
@@ -215,21 +231,19 @@ class _Login:
             raise source_down(2026, f"MySQL offers no TLS, and the upstream's tls is {mode!r}")
         return False
 
-    async def _secured(self, greeting: Greeting, response: HandshakeResponse) -> tuple[PacketStream, bool]:
-        """The connection to MySQL as a transport, and whether it has TLS."""
-        plain, context = self._server, self._settings.upstream_tls
-        assert isinstance(plain, PlainPackets)
-        tls = None
-        if self._with_tls(greeting):
-            assert context is not None
-            tls = Tls(context, self._settings.seconds, self._upstream.host)
+    async def _secured(self, server: PacketStream, greeting: Greeting, response: HandshakeResponse) -> bool:
+        """Puts TLS between MySQL and us, where it is to be; whether it is."""
+        if not self._with_tls(greeting):
+            return False
+        context = self._settings.upstream_tls
+        assert context is not None
+        capabilities = upstream_capabilities(response, greeting, tls=True)
         with MYSQL_SPEAKS:
-            if tls is not None:
-                capabilities = upstream_capabilities(response, greeting, tls=True)
-                plain.send(tls_request(capabilities, response.max_packet, response.collation))
+            server.send(tls_request(capabilities, response.max_packet, response.collation))
             self._server = None
-            self._server = await plain.stream(self._wake, accepted=False, tls=tls)
-        return self._server, tls is not None
+            await server.secure(Tls(context, self._settings.seconds, self._upstream.host))
+        self._server = server
+        return True
 
     async def _terms(self, greeting: Greeting, capabilities: int, *, server_tls: bool) -> Terms:
         terms = Terms(
@@ -244,15 +258,8 @@ class _Login:
 
     # -- MySQL decides -------------------------------------------------------------------------------------------------
 
-    async def _authenticate(
-        self,
-        relay: AuthRelay,
-        client: PacketStream,
-        server: PacketStream,
-        response: HandshakeResponse,
-        capabilities: int,
-    ) -> bytes:
-        """MySQL's OK."""
+    def _begin(self, relay: AuthRelay, server: PacketStream, response: HandshakeResponse, capabilities: int) -> Step:
+        """MySQL is told who the client is: the first step."""
 
         def opening(answer: bytes) -> bytes:
             self._relay = relay
@@ -260,18 +267,18 @@ class _Login:
 
         with CLIENT_SPEAKS:
             step = relay.begin(response.plugin, response.auth_response, opening)
+        _tell(server, step)
+        return step
+
+    async def _authenticate(self, relay: AuthRelay, step: Step, client: PacketStream, server: PacketStream) -> bytes:
+        """MySQL's OK. `step`: the first one, of which MySQL has been told."""
         while True:
-            if step.new_command:
-                server.sequence = 0
-            with MYSQL_SPEAKS:
-                for payload in step.to_server:
-                    server.send(payload)
-            with CLIENT_SPEAKS:
-                for payload in step.to_client:
-                    client.send(payload)
+            for payload in step.to_client:
+                client.put(payload)
             if step.outcome is not None:
                 break
             step = await self._next(relay, client, server)
+            _tell(server, step)
         if step.outcome is Outcome.ACCEPTED:
             return step.final
         self._last_words = step.final
@@ -294,6 +301,7 @@ class _Login:
                     return relay.from_client(payload)
                 if client.lost:
                     raise Lost("the connection was closed")
+                client.flush()
             await self._wake.wait()
 
     # -- the end -------------------------------------------------------------------------------------------------------
@@ -315,7 +323,7 @@ class _Login:
         payload = login_error(error)
         return payload if self._greeted else payload[:3] + payload[9:]  # no SQLSTATE before the greeting
 
-    def _part(self, server: PlainPackets | PacketStream) -> None:
+    def _part(self, server: PacketStream) -> None:
         relay = self._relay
         if relay is None:
             server.send(NOBODY)
@@ -323,6 +331,15 @@ class _Login:
             if relay is None or relay.turn is Turn.SERVER:
                 server.sequence += 1  # of what it is about to ask
             server.send(DENY_ME)
+
+
+def _tell(server: PacketStream, step: Step) -> None:
+    """Sends MySQL what a step says. Raises SourceDown."""
+    if step.new_command:
+        server.sequence = 0
+    with MYSQL_SPEAKS:
+        for payload in step.to_server:
+            server.send(payload)
 
 
 def _compression(response: HandshakeResponse) -> Compression | None:

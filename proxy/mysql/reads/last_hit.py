@@ -39,7 +39,7 @@ NO_MOMENT = Moment(0, 0)
 NO_ROWS = bytes(4)  # an answer's end alone
 MOST_COUNTED = 1 << 16  # rows of which MySQL is told by a SELECT that finds as many
 MOST_FOUND = 1 << 16  # bytes of an answer whose rows FOUND_ROWS() tells of
-_OFFSET = re.compile(rb"\blimit\b.*?(?:,|\boffset\b)", re.IGNORECASE | re.DOTALL)  # perhaps
+_OFFSET = re.compile(rb"\bLIMIT\b.*?(?:,|\bOFFSET\b)", re.DOTALL)
 FOUND_NONE = "SELECT 1 LIMIT 0"
 COUNTS_NONE = "SET SESSION sql_buffer_result = @@SESSION.sql_buffer_result"
 """Changes nothing, leaves FOUND_ROWS() alone, and behind it ROW_COUNT() is 0."""
@@ -80,6 +80,11 @@ class Warned(bytes):
     """The rows of an answer that counts warnings. Those of caches count none."""
 
 
+def _may_have_offset(text: bytes) -> bool:
+    text = text.upper()
+    return b"LIMIT" in text and _OFFSET.search(text) is not None
+
+
 @dataclass(slots=True)
 class LastHit:
     """Of the bytes, b"" where there are none. A quick hit sets all but `other` itself."""
@@ -117,7 +122,7 @@ class LastHit:
         """MySQL is not to run `command` any more, whose text this is. How many rows stood before an offset nobody here
         knows then."""
         known = isinstance(self.rows, Counted) or self.command in (b"", self.other)
-        if not known and _OFFSET.search(text):
+        if not known and _may_have_offset(text):
             self.rows = b""
         self.command = b""
 
@@ -151,7 +156,7 @@ class LastHit:
         """What FOUND_ROWS() is now; None where MySQL must say. `text`: of `command`."""
         if isinstance(self.rows, Counted):
             return self.rows.number
-        if not self.rows or (self.command not in (b"", self.other) and _OFFSET.search(text)):
+        if not self.rows or (self.command not in (b"", self.other) and _may_have_offset(text)):
             return None
         return count_packets(self.rows) - 1
 

@@ -15,7 +15,7 @@ from contextlib import suppress
 
 import structlog
 
-from proxy.mysql.login.handshake import LoginSettings, log_in
+from proxy.mysql.login.handshake import LoginSettings, log_in, nothing_is_asked
 from proxy.mysql.reads.grants import REMEMBERED
 from proxy.mysql.session.session import Session
 from proxy.mysql.session.shared import Shared
@@ -147,8 +147,9 @@ class MysqlListener:
             return
         if client.family in (socket.AF_INET, socket.AF_INET6):
             client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        first = shared.new_sessions.first if shared.positions is None else None
         try:
-            logged_in = await log_in(client, self._settings)
+            logged_in = await log_in(client, self._settings, nothing_is_asked if first is None else first.packets)
         except UpwellError as error:
             shared.system.count("mysql_logins_failed")
             log.info("login_failed", why=error.message)
@@ -162,7 +163,7 @@ class MysqlListener:
         session = Session(shared, logged_in)
         shared.sessions.add(session)
         try:
-            session.begin(logged_in)
+            session.begin(logged_in, first)
         except Malformed:  # MySQL's OK
             session.relay.close()
 

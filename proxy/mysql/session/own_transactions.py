@@ -29,19 +29,17 @@ class Bounds:
         self._state = context.state
         self._answers: dict[int, bytes] = {}  # by the status flags
 
-    def answer(self, data: bytes, route: Route) -> bytes | None:
-        """The answer to a command, whose statement this is; None: MySQL must have it."""
+    def answer(self, data: bytes, route: Route, *, at_hand: bool = False) -> bytes | None:
+        """The answer to a command, whose statement this is; None: MySQL must have it. `at_hand`: the command is."""
         context, state, effects = self._context, self._state, route.effects
         hit = context.last_hit
+        if not at_hand and VERSION_COMMENT in context.text_of(data):
+            return None
         if effects.ends_only and ends_here(state):
-            if VERSION_COMMENT in context.text_of(data):
-                return None
             state.begun, state.begun_by = 0, ""
             why = ENDED_HERE
             context.shared.system.count("empty_transactions")
         elif route.statement.kind is Kind.BEGIN and begins_here(state, route.statement.options):
-            if VERSION_COMMENT in context.text_of(data):
-                return None
             state.begin_here(reads_only=READS_ONLY in route.statement.options)
             why = BEGUN_HERE
         else:
@@ -50,11 +48,11 @@ class Bounds:
         if hit.command or not state.begun:  # MySQL's own BEGIN will stand before what asks about the statement before
             hit.ended_here(data, context.text_of(hit.command))
         context.note("answered", "", why)
-        if len(data) <= LONGEST:
+        if not at_hand and len(data) <= LONGEST:
             if len(self.at_hand) >= MOST:
                 self.at_hand.clear()
             self.at_hand[data] = route
-        status = state.status
+        status = state.flags | state.begun
         return self._answers.get(status) or self._made(status)
 
     def forget(self) -> None:

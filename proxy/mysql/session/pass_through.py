@@ -27,6 +27,8 @@ from proxy.mysql.wire.responses import NO_STATUS, Exchange, Kind, Outcome, nobod
 from proxy.port.api import ParameterValue, Served
 from proxy.port.reasons import Why
 
+PASSED = Served.PASSED.value
+
 
 @dataclass(slots=True)
 class Passing:
@@ -84,14 +86,17 @@ class PassThrough:
             self._upstream.begin()
         if context.shown.began or context.last_hit.asked_by(route):
             self._before(route)
-        executed = self._upstream.executed_by(data) if data[4] == COM_STMT_EXECUTE else None
+        executed = context.statements.get(data[5:9]) if data[4] == COM_STMT_EXECUTE else None
         if executed is not None:
             executed.note_session(state)
-            data = self._upstream.for_mysql(data)
+            self._upstream.show_owed(executed, data)
+            data = executed.for_mysql(data)
         elif route.effects.resolves:
             self._before_resolving(route)
         names = self._names(data) if route.effects.recodes else None
-        sent = Sent(state.transactional, state.autocommit, state.in_transaction, state.wrote, state.known, names)
+        within, autocommit = state.in_transaction, state.autocommit
+        transactional = within or state.begun != 0 or not autocommit
+        sent = Sent(transactional, autocommit, within, state.wrote, state.known, names)
         victim = None
         if route.statement.kind is StatementKind.KILL:
             victim = self._victim(data)
@@ -101,7 +106,7 @@ class PassThrough:
         if not state.passed:
             # A text too large to be looked up, or one whose cache is being planned again, may be a cached read.
             state.passed = cache != "" or route.large or (why is NO_CACHE and shared.system.rebuilding())
-        context.note(Served.PASSED.value, cache, why)
+        context.note(PASSED, cache, why)
         shared.passed += 1
         if relay.out:
             relay.flush()

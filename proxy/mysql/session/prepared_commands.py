@@ -93,18 +93,20 @@ class PreparedCommands:
         self._upstream.forward(data, Kind.PREPARED, after)
 
     def execute(self, data: bytes) -> None:
-        statement = self._upstream.statement_of(data)
+        statement, state = self._statements.get(data[5:9]), self._state
         if statement is None and self._own_sql.executes(data):
             return
         if statement is None or len(data) < 14:
             self._passing.statement(data, self._shared.large, UNKNOWN)
             return
-        if statement.misread or (self._state.known and self._state.marks_of(statement.sent) != statement.marks):
+        marks = state.marks_of(statement.sent) if state.marks else b""
+        if statement.misread or (state.known and marks != statement.marks):
             statement.types = None
             self._passing.statement(data, self._shared.large, READ_OTHERWISE)
             return
-        self._state.asks_first |= not self._state.known and self._shared.asks_clock(statement)
-        asked = self._executions.look(statement, data, again=self._context.shown.began != "")
+        state.asks_first |= not state.known and self._shared.asks_clock(statement)
+        again = self._context.shown.began != ""
+        asked = self._executions.look(statement, data, again=again)
         target, why, given, text = asked.target, asked.why, asked.given, statement.text
         route, cache = target.route, target.cache
         if asked.values is not None and cache is not None:
@@ -114,20 +116,22 @@ class PreparedCommands:
             read.sent, read.marks, read.forced = statement.sent, statement.marks, target.forced
             self._reads.look(read)
             return
-        if why is NO_CACHE and not statement.failed and self._reads.says_again(data, text, statement, given):
+        none = why is NO_CACHE
+        if none and again and not statement.failed and self._reads.says_again(data, text, statement, given):
             return
-        if why is NO_CACHE and not target.forced and self._answered.look_execution(statement, data, route, why):
+        asks = none and statement.asked_as is not None and not target.forced
+        if asks and self._answered.look_execution(statement, data, route, why):
             return
         if target.forced:
             if len(statement.unseen) > MOST_UNSEEN:
                 self._upstream.show_now(statement)  # or each execution would be refused from now on
             self._relay.fail(self._shared.forced(why))
             return
-        if self._state.marks_of(statement.sent) != statement.marks:
+        if marks != statement.marks:
             route = self._shared.large
-        if why is NO_CACHE and not statement.parameters and self._passing.bound_here(data, route):
+        if none and not statement.parameters and self._passing.bound_here(data, route):
             return
-        name, noted = cache.name if cache is not None else "", target.text if why is NO_CACHE else None
+        name, noted = cache.name if cache is not None else "", target.text if none else None
         self._passing.statement(data, route, why, cache=name, noted=noted)
 
     def close(self, data: bytes) -> None:

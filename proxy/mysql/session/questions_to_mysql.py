@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Sequence
 from contextlib import suppress
 from functools import lru_cache
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from gtid_tracker.gtid import GtidSet, parse_owned
 from proxy.mysql.reads.grants import NO_RIGHT
@@ -26,7 +26,7 @@ from proxy.mysql.state.session_variables import (
     track_statement,
     untracked,
 )
-from proxy.mysql.wire.packets import Malformed, read_lenenc_int
+from proxy.mysql.wire.packets import CLIENT_QUERY_ATTRIBUTES, Malformed, packet, read_lenenc_int
 from proxy.mysql.wire.responses import Kind, Outcome
 from proxy.mysql.wire.tracker_entries import gtid_set
 from sqltypes.errors import DeadlinePassed, Overloaded, SourceDown, SourceError
@@ -63,42 +63,69 @@ class Asking(Protocol):
     def query(self, sql: str) -> bytes: ...
 
 
-class NewSessions:
-    """What MySQL gives to a session that begins. `tracks`: the values of session_track_..., as those of the last one;
-    `ours`: what we set them to, by `statement`."""
+def query(sql: str, *, attributes: bool) -> bytes:
+    """The packet of a COM_QUERY of our own. `attributes`: commands have them in this session."""
+    prefix = b"\x03\0\x01" if attributes else b"\x03"
+    return packet(prefix + sql.encode(), 0)
 
-    def __init__(self) -> None:
-        self.expect({})
 
-    def expect(self, tracks: dict[str, str]) -> None:
+class FirstQuestions:
+    """What each session is asked first: ASK, and to switch the trackers on. `tracks`: the values of session_track_...
+    with which it is expected to begin; `ours`: what they are set to."""
+
+    def __init__(self, tracks: dict[str, str]) -> None:
         self.tracks = tracks
         self.ours = switched_on(tracks)
         self.statement = track_statement(tracks)
+        self._packets = [
+            query(ASK, attributes=attributes) + query(self.statement, attributes=attributes)
+            for attributes in (False, True)
+        ]
+
+    def packets(self, capabilities: int) -> bytes:
+        """Both, for a client with these capabilities."""
+        return self._packets[bool(capabilities & CLIENT_QUERY_ATTRIBUTES)]
 
 
-async def begin(session: Asking, new: NewSessions) -> None:
-    """As `switch_on`, in a session that has just begun: in one round trip, if it has begun as the last one did."""
-    state = session.state
-    if not state.tells:
-        await _ask_all(session)
-        return
-    ours = new.ours
-    asked = session.server.ask(session.query(ASK) + session.query(new.statement), Kind.RESULT)
-    switched = session.server.ask(b"", Kind.RESULT)  # it is written already
-    found, outcome = await asked, await switched
+class NewSessions:
+    """What MySQL gives to a session that begins: `first` expects what the last one was given."""
+
+    def __init__(self) -> None:
+        self.first = FirstQuestions({})
+
+
+class Asked(NamedTuple):
+    """A session's first questions, and the answers that are to come."""
+
+    first: FirstQuestions
+    found: asyncio.Future[Outcome]
+    switched: asyncio.Future[Outcome]
+
+
+def asked_first(session: Asking, first: FirstQuestions, packets: bytes = b"") -> Asked:
+    """Asks a session that has just begun. `packets`: b"" where they are written already. Raises SourceDown."""
+    return Asked(first, session.server.ask(packets, Kind.RESULT), session.server.ask(b"", Kind.RESULT))
+
+
+async def learn_first(session: Asking, new: NewSessions, asked: Asked) -> None:
+    """Takes over what MySQL says to its first questions. If the session has not begun as the last one did, its trackers
+    are switched on once more. Raises SourceDown, Malformed."""
+    state, first = session.state, asked.first
+    found = await asked.found
+    _learn(state, found)  # while MySQL switches the trackers on
     if found.error is None:
         row = _asked(found)
         tracks = {name: text or "" for name, text in zip(TRACKS, row[-len(TRACKS) :], strict=True)}
-        if tracks != new.tracks:
-            new.expect(tracks)
+        if tracks != new.first.tracks:
+            new.first = FirstQuestions(tracks)
         state.learn_tracks(tracks)
-        if new.ours != ours:
-            ours = new.ours
-            outcome = await session.server.ask(session.query(new.statement), Kind.RESULT)
+    outcome = await asked.switched
+    if new.first.ours != first.ours and found.error is None:
+        first = new.first
+        outcome = await session.server.ask(session.query(first.statement), Kind.RESULT)
     _switched(state, outcome)
-    _learn(state, found)
     if found.error is None and outcome.error is None:
-        state.values.update(ours)
+        state.values.update(first.ours)
         state.judge_anew()
 
 
@@ -107,7 +134,7 @@ async def switch_on(session: Asking) -> None:
     do that leaves the session unknown: nothing is answered by a cache. Raises SourceDown, Malformed."""
     state = session.state
     if not state.tells:
-        await _ask_all(session)
+        await ask_all(session)
         return
     state.own_clock |= not state.renewed  # nobody has told whether it has one since
     found = await session.server.ask(session.query(ASK_TRACKS), Kind.RESULT)
@@ -126,7 +153,7 @@ async def refresh(session: Asking) -> None:
     """Asks what the trackers did not tell. Raises SourceDown, Malformed."""
     state = session.state
     if not state.tells:
-        await _ask_all(session)
+        await ask_all(session)
         return
     # Errors, and rows that end with EOF, tell nothing: an OK packet brings what has gathered, but for GTIDs, which are
     # lost with the answer that does not tell them.
@@ -149,7 +176,7 @@ async def refresh(session: Asking) -> None:
         await switch_on(session)
 
 
-async def _ask_all(session: Asking) -> None:
+async def ask_all(session: Asking) -> None:
     """Of a session that is told nothing. It is asked nothing in a transaction of the client; with autocommit off the
     question begins one, which is ended."""
     state = session.state

@@ -55,10 +55,11 @@ PLAIN, BY_BYTES, LIST = 0, 1, 2
 OFF, STRICT = Transactions.OFF, Transactions.STRICT
 
 Bound = tuple[PreparedStatement, object, tuple[Value, ...]]
-Found = tuple[bytes, SessionCache, Any, int, Sequence[ParameterValue], bytes, Bound | None]
+Found = tuple[bytes, SessionCache, Any, int, Sequence[ParameterValue], bytes, Bound | None, bool]
 """What a command asks for: what stands before the rows; the cache; the key; whether that is the command's last 8 bytes,
 or not a key but the parameters, lists among them; the values of the cache's parameters; the text as it was sent;
-what is bound to it, as in `QuickHit`. A plain tuple: one is made for each hit."""
+what is bound to it, as in `QuickHit`; whether it is a text with functions of the clock. A plain tuple: one is made for
+each hit."""
 
 
 class Hot(NamedTuple):
@@ -172,7 +173,7 @@ class QuickPath:
             bound = self.bounds.at_hand.get(data) if len(data) <= LONGEST else None
             if bound is not None:
                 self.hot.clear()
-                return self.bounds.answer(data, bound)
+                return self.bounds.answer(data, bound, at_hand=True)
             found = self._find(data)
             if found is None:
                 return None
@@ -192,7 +193,7 @@ class QuickPath:
         if state.begun or state.flags != PLAIN_STATUS:
             if (state.begun or state.transactional) and not self._may_follow(found, body):
                 return None
-            answer = joined(head, body, state.status, eof=self._context.eof)
+            answer = joined(head, body, state.flags | state.begun, eof=self._context.eof)
         else:
             answer = head + body
             if way == BY_BYTES and alone and plain and outside is None:
@@ -219,18 +220,19 @@ class QuickPath:
         if mode is OFF or isolation == SERIALIZABLE:
             return False
         if isolation not in COMMITTED or shown.began:
-            _, _, _, _, values, text, bound = found
+            _, _, _, _, values, text, bound, by_clock = found
             kind = self._kind(found)
-            if mode is STRICT or (kind.by_clock if bound is not None else MAY_HAVE.search(text) is not None):
+            if mode is STRICT or by_clock or kind.by_clock:
                 return False
             if not shown.give((kind, values, body, text, bound), shared.sequence(), shared.position):
                 return False
-        state.begin_with_hit()
+        if not state.begun:
+            state.begin_with_hit()
         return True
 
     def _kind(self, found: Found) -> ShownKind:
         """What this hit has in common with others that are given while `kinds` holds."""
-        head, cache, _, _, _, text, bound = found
+        head, cache, _, _, _, text, bound, _ = found
         target = None if bound is None else bound[0].target
         kind = self._shown_kinds.get((head, target or cache))
         if kind is not None and kind.generation == cache.generation:
@@ -274,6 +276,7 @@ class QuickPath:
                 (value,),
                 statement.text,
                 (statement, LONGLONG, (value,)),
+                False,
             )
         elif target.list_end:
             values = statement.longs(data, target.list_end)
@@ -281,7 +284,7 @@ class QuickPath:
                 return None
             statement.last = data[4:]
             bound: Bound = statement, statement.types, values
-            return head, target.cache, (values,), LIST, (values,), statement.text, bound
+            return head, target.cache, (values,), LIST, (values,), statement.text, bound, False
         if (self._state.narrow and self._state.misreads(data[9:])) or self._state.escapes(data, statement.differed):
             return None
         known = target.keys.get((statement.types, data[9:]))
@@ -294,7 +297,7 @@ class QuickPath:
             statement.types = known.types
             self.cool()
         bound = statement, statement.types, known.given
-        return head, target.cache, known.key, PLAIN, known.values, statement.text, bound
+        return head, target.cache, known.key, PLAIN, known.values, statement.text, bound, False
 
     def _text_key(self, data: bytes) -> Found | None:
         if not self._context.attributes:
@@ -309,8 +312,9 @@ class QuickPath:
         quoted, looked = text is not sent, None
         entry, values = self._shared.texts.find(text, self._state.database)
         route = entry.attached
+        by_clock = route is not None and route.by_clock
         hinted = self._state.mode_hint != b"" and route not in self.kinds
-        if hinted or (route is not None and route.by_clock):
+        if hinted or by_clock:
             looked = self._shared.find(text, self._state, eof=self._context.eof)
             text, entry, values, route, *_ = looked
         unsure = looked is not None and looked.upto is not None
@@ -324,15 +328,15 @@ class QuickPath:
         if values:
             first = values[0]
             if first.__class__ is int and cache.plain_int:
-                return head, cache, first, PLAIN, values, sent, None
+                return head, cache, first, PLAIN, values, sent, None, by_clock
             if cache.lists and tuple in map(type, values):
-                return head, cache, values, LIST, values, sent, None
+                return head, cache, values, LIST, values, sent, None, by_clock
         key = route.keys.get(text)
         if key is None:
             key = cache.moments.standing(values)
             if key is None:
                 key = route.learn(text, cache, values)
-        return None if key is None else (head, cache, key, PLAIN, values, sent, None)
+        return None if key is None else (head, cache, key, PLAIN, values, sent, None, by_clock)
 
     def _filled(self, text: bytes) -> bytes | None:
         """A text as sessions that fill caches would be sent it; None where that is not known."""

@@ -32,7 +32,7 @@ from proxy.mysql.session.own_sql import OwnSql
 from proxy.mysql.session.own_transactions import Bounds
 from proxy.mysql.session.pass_through import PassThrough
 from proxy.mysql.session.prepared_commands import PreparedCommands
-from proxy.mysql.session.questions_to_mysql import begin
+from proxy.mysql.session.questions_to_mysql import Asked, FirstQuestions, ask_all, asked_first, learn_first
 from proxy.mysql.session.quick_path import QuickPath
 from proxy.mysql.session.relay import Relay
 from proxy.mysql.session.session_context import context_of
@@ -105,23 +105,32 @@ class Session:
 
     # -- beginning and end ---------------------------------------------------------------------------------------------
 
-    def begin(self, logged_in: LoggedIn) -> None:
-        """Takes the connections over, with what was read beyond the login. Raises Lost, Malformed."""
+    def begin(self, logged_in: LoggedIn, first: FirstQuestions | None = None) -> None:
+        """Takes the connections over, with what was read beyond the login. `first`: what MySQL has been asked already.
+        Raises Lost, Malformed."""
         from_server, from_client = self.relay.take_over(logged_in)
-        self._accepted(logged_in.ok_payload, logged_in.client.sequence)
+        client = logged_in.client
+        asked = None if first is None else asked_first(self.upstream, first)
+        self._accepted(logged_in.ok_payload, client.sequence, client.unsent(), asked)
         if from_server:
             self.relay.server.data_received(from_server)
         if from_client:
             self.relay.early(from_client)
 
-    def _accepted(self, ok: bytes, number: int) -> None:
-        """MySQL has let the client in: it is told so at once, by a packet of this number. Its first command waits until
-        MySQL is asked and told what it must be. Raises Malformed."""
-        self.relay.client.write(packet(self.upstream.shown_ok(ok), number))
-        self.relay.start(self._first())
+    def _accepted(self, ok: bytes, number: int, unsent: bytes = b"", asked: Asked | None = None) -> None:
+        """MySQL has let the client in: it is told so at once, by a packet of this number behind what is unsent. Its
+        first command waits until MySQL is asked and told what it must be. Raises Malformed."""
+        self.relay.client.write(unsent + packet(self.upstream.shown_ok(ok), number))
+        self.relay.start(self._first(asked))
 
-    async def _first(self) -> None:
-        await begin(self.upstream, self.shared.new_sessions)
+    async def _first(self, asked: Asked | None = None) -> None:
+        """Asks what the session is like, unless that is done, and learns it."""
+        upstream, new = self.upstream, self.shared.new_sessions
+        if not self.state.tells:
+            await ask_all(upstream)
+        else:
+            packets = new.first.packets(self.context.capabilities)
+            await learn_first(upstream, new, asked or asked_first(upstream, new.first, packets))
         self.relay.commands.limit(self.state.values.get("max_allowed_packet", ""))
 
     async def outlive(self) -> None:
@@ -179,10 +188,12 @@ class Session:
         if data[3] or len(data) == 4:  # MySQL's error: out of order, or an empty packet
             self._other(data)
             return
-        out = self.relay.out
+        out, state = self.relay.out, self.state
         answered = len(out)
+        # Whether it may have to wait until the session has been asked what it is like.
+        looks = state.tracks_changed or state.asks_first or not (state.known or state.tells)
         try:
-            if self.state.may_look_first and self.upstream.looks_first(data):
+            if looks and self.upstream.looks_first(data):
                 return
             HANDLERS.get(data[4], Session._other)(self, data)
         except Malformed:
@@ -321,7 +332,7 @@ class Session:
         def after(outcome: Outcome) -> None:
             if outcome.status != NO_STATUS:
                 self.context.begin_anew()
-                self.relay.start(begin(self.upstream, self.shared.new_sessions))
+                self.relay.start(self._first())
 
         self.upstream.forward(data, Kind.ONE, after)
 

@@ -215,12 +215,13 @@ class Shared:
 
     def server_is(self, version: str) -> None:
         """What MySQL has told of itself in its greeting: texts are read as that version reads them."""
-        if server_version(version) != self._matcher.version:
+        found = server_version(version)
+        if found != self._matcher.version:
             self._writes.clear()
             self._heads.clear()
             self.grants.forget()
             self.set_names.forget()
-        self._matcher.read_as(server_version(version))
+            self._matcher.read_as(found)
 
     def route(self, text: bytes, database: str) -> Route:
         """What is known of a text, whatever its literals are."""

@@ -13,7 +13,7 @@ from time import perf_counter_ns
 from proxy.mysql.reads.prepared_statement import PreparedStatement, text_at
 from proxy.mysql.reads.shown import Stage
 from proxy.mysql.reads.trackerless import OLD_FLAGS, Positions, after_command
-from proxy.mysql.session.questions_to_mysql import DEADLOCK, coming, refresh, switch_on
+from proxy.mysql.session.questions_to_mysql import DEADLOCK, coming, query, refresh, switch_on
 from proxy.mysql.session.relay import Relay
 from proxy.mysql.session.session_context import SessionContext
 from proxy.mysql.session.snapshot_forecast import REST
@@ -75,8 +75,7 @@ class Upstream:
 
     def query(self, sql: str) -> bytes:
         """The packet of a COM_QUERY of our own."""
-        prefix = b"\x03\0\x01" if self._context.attributes else b"\x03"
-        return packet(prefix + sql.encode(), 0)
+        return query(sql, attributes=self._context.attributes)
 
     # -- commands of the client ----------------------------------------------------------------------------------------
 

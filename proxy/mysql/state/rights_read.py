@@ -28,11 +28,13 @@ _doubts = count(1)
 
 def read_anew(before: RightsRead, accounts: Accounts, *, login: bool, database: bool) -> RightsRead:
     """MySQL has just read all of them, at a login, or the database's."""
+    if not (login or database):
+        return before
     now, at = accounts.now()
-    anew = login, login or database, login
-    first, second, third = (now if new else old for new, old in zip(anew, before.versions, strict=True))
-    first_at, second_at, third_at = (at if new else old for new, old in zip(anew, before.at, strict=True))
-    return RightsRead((first, second, third), (first_at, second_at, third_at))
+    if login:
+        return RightsRead((now, now, now), (at, at, at))
+    (first, _, third), (first_at, _, third_at) = before
+    return RightsRead((first, now, third), (first_at, at, third_at))
 
 
 def doubted(before: RightsRead, accounts: Accounts) -> RightsRead:

@@ -234,11 +234,6 @@ class SessionState:
         return self.values.get(LOG_BIN, "1").lower() in ("0", "off")
 
     @property
-    def may_look_first(self) -> bool:
-        """Whether the next command may have to wait until the session has been asked what it is like."""
-        return self.tracks_changed or self.asks_first or not (self.known or self.tells)
-
-    @property
     def askable(self) -> bool:
         """Whether a question about the session would be no part of a transaction of the client, as far as is known."""
         return not (self.in_transaction or self.touched or self.flags_lag)

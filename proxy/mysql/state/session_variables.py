@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 
 from external_upquery.login import PINNED
 from external_upquery.mysql.other_session import Settings
@@ -213,14 +214,20 @@ def tail_of(client: str) -> bytes:
 def untracked(values: Mapping[str, str]) -> list[str]:
     """The session trackers by which MySQL does not tell what must be known. `values`: of all variables
     in ASKED."""
-    wanted = {name: value for name, value in switched_on({}).items() if name != "session_track_system_variables"}
-    if values.get("session_track_gtids") == "ALL_GTIDS":
-        wanted["session_track_gtids"] = "ALL_GTIDS"
-    off = [name for name, value in wanted.items() if values.get(name, "") not in (value, SAME.get(value.lower()))]
-    watched = values.get("session_track_system_variables", "")
-    if watched != "*" and not set(TRACKED).issubset(_NAME.findall(watched)):
+    off = [name for name, switched in _SWITCHED_ON.items() if values.get(name, "") not in switched]
+    if not _watches_all(values.get("session_track_system_variables", "")):
         off.append("session_track_system_variables")
     return off
+
+
+_SWITCHED_ON = {name: {value, SAME.get(value.lower())} for name, value in switched_on({}).items()}
+_SWITCHED_ON["session_track_gtids"].add("ALL_GTIDS")
+del _SWITCHED_ON["session_track_system_variables"]
+
+
+@lru_cache(16)
+def _watches_all(watched: str) -> bool:
+    return watched == "*" or set(TRACKED).issubset(_NAME.findall(watched))
 
 
 def same(name: str, value: str) -> bool:

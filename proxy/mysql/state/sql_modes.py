@@ -24,6 +24,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from functools import lru_cache
 
 from external_upquery.login import PINNED, SQL_MODE
 from planner.session.needs import BY_CODES, BYTES, COLLATION, OF_MODE, SESSION_NEEDS, STRICT, STRINGS
@@ -51,11 +52,13 @@ OWN_COLLATION = PINNED[COLLATION].strip("'")
 _HINTED = SETTABLE & JUDGED | {FULL_GROUP}
 
 
+@lru_cache(64)
 def modes_of(text: str) -> frozenset[str]:
     """The modes in a value of sql_mode."""
     return frozenset(text.upper().split(",")) - {""}
 
 
+@lru_cache(64)
 def marks_of(text: str) -> bytes:
     """The marks that mean something else with this value of sql_mode than where caches are filled."""
     modes = modes_of(text)
@@ -65,10 +68,12 @@ def marks_of(text: str) -> bytes:
 def hint_for(values: Mapping[str, str]) -> bytes:
     """The hint by which a text is read as in a session with these values of sql_mode and the collation of literals
     (`planner/text/hints.py`), where they can change the answers of some; else nothing."""
-    if "sql_mode" not in values:
-        return b""
-    modes, collation = modes_of(values["sql_mode"]), values.get(COLLATION, "")
-    own = modes_of(SQL_MODE)
+    return _hint(values["sql_mode"], values.get(COLLATION, "")) if "sql_mode" in values else b""
+
+
+@lru_cache(64)
+def _hint(sql_mode: str, collation: str) -> bytes:
+    modes, own = modes_of(sql_mode), modes_of(SQL_MODE)
     counts = bool((modes ^ own) & _HINTED) or modes.isdisjoint(_STRICT) != own.isdisjoint(_STRICT)
     other = collation != OWN_COLLATION and COLLATIONS.fullmatch(collation) is not None
     return hint_of(modes if counts else None, collation if other else "").encode()

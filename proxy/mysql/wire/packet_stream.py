@@ -1,8 +1,9 @@
-"""Packets of a connection before the command phase: from the bare socket first, then from a transport.
+"""Packets of a connection before the command phase: of a client from the bare socket first, then from a transport.
 
-`PlainPackets` reads from the socket exactly what it is asked for, since a client's TLS handshake may follow a packet
+`PlainPackets` reads from the client's socket exactly what it is asked for, since a TLS handshake may follow a packet
 immediately and must be left for the TLS layer. It turns into a `PacketStream`, which the command phase takes over
-(`hand_over`) without a byte lost. Both count sequence numbers: each side of Upwell has its own.
+(`hand_over`) without a byte lost. MySQL says nothing behind its greeting until it is answered: its connection is a
+`PacketStream` from the beginning. Both count sequence numbers: each side of Upwell has its own.
 
 Packets are small here; `Malformed` is raised for one over `LARGEST_LOGIN`, or out of order. `Lost` is raised where the
 other side is gone.
@@ -14,7 +15,7 @@ import asyncio
 import contextlib
 import socket
 import ssl
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import cast
 
@@ -69,42 +70,18 @@ class PlainPackets:
             raise Lost("the other side takes no bytes")
         self.sequence += 1
 
-    async def stream(self, wake: asyncio.Event, *, accepted: bool, tls: Tls | None = None) -> PacketStream:
-        """The same connection as a transport, through TLS if asked for; `accepted`: the other side is the client.
-
-        The socket is the transport's from here on; where this fails, it is closed. Raises Lost.
-        """
-        loop, sock = asyncio.get_running_loop(), self._socket
-        context = hostname = seconds = closing = None
+    async def stream(self, wake: asyncio.Event, tls: Tls | None = None) -> PacketStream:
+        """The same connection as a transport, through TLS if asked for. The socket is the transport's from here on;
+        where this fails, it is closed. Raises Lost."""
+        context = seconds = closing = None
         if tls is not None:
-            context, hostname, seconds, closing = tls.context, tls.hostname, tls.seconds, SHUTDOWN_SECONDS
-
+            context, seconds, closing = tls.context, tls.seconds, SHUTDOWN_SECONDS
         stream = PacketStream(self.sequence, wake)
-
-        def factory() -> PacketStream:
-            return stream
-
-        try:
-            if accepted:
-                await loop.connect_accepted_socket(
-                    factory, sock, ssl=context, ssl_handshake_timeout=seconds, ssl_shutdown_timeout=closing
-                )
-            elif tls is None:
-                await _connected(factory, sock)
-            else:
-                below = await _connected(asyncio.Protocol, sock)
-                secure = await loop.start_tls(
-                    below, stream, tls.context, server_hostname=hostname,
-                    ssl_handshake_timeout=seconds, ssl_shutdown_timeout=closing,
-                )  # fmt: skip
-                assert secure is not None
-                stream.connection_made(secure)
-                stream.below = below
-        except BaseException as error:
-            self._socket.close()
-            if isinstance(error, OSError):  # ssl.SSLError is one
-                raise Lost(str(error)) from error
-            raise
+        with _made_or(self._socket.close):
+            await asyncio.get_running_loop().connect_accepted_socket(
+                lambda: stream, self._socket,
+                ssl=context, ssl_handshake_timeout=seconds, ssl_shutdown_timeout=closing,
+            )  # fmt: skip
         return stream
 
     def close(self) -> None:
@@ -133,14 +110,25 @@ class PlainPackets:
         return await asyncio.get_running_loop().sock_recv(self._socket, size)
 
 
-async def _connected(factory: Callable[[], asyncio.BaseProtocol], sock: socket.socket) -> asyncio.Transport:
-    """The transport of a connected socket of ours."""
-    loop = asyncio.get_running_loop()
-    if sock.family == socket.AF_UNIX:
-        transport, _ = await loop.create_unix_connection(factory, sock=sock)
-    else:
-        transport, _ = await loop.create_connection(factory, sock=sock)
-    return transport
+@contextlib.contextmanager
+def _made_or(close: Callable[[], None]) -> Iterator[None]:
+    """Closes what no transport is made of. Raises Lost."""
+    try:
+        yield
+    except BaseException as error:
+        close()
+        if isinstance(error, OSError):  # ssl.SSLError is one
+            raise Lost(str(error)) from error
+        raise
+
+
+async def server_stream(sock: socket.socket, wake: asyncio.Event) -> PacketStream:
+    """A connected socket of ours as a transport. Where this fails, it is closed. Raises Lost."""
+    loop, stream = asyncio.get_running_loop(), PacketStream(0, wake)
+    connection = loop.create_unix_connection if sock.family == socket.AF_UNIX else loop.create_connection
+    with _made_or(sock.close):
+        await connection(lambda: stream, sock=sock)
+    return stream
 
 
 class PacketStream(asyncio.Protocol):
@@ -160,6 +148,7 @@ class PacketStream(asyncio.Protocol):
         self.lost = False
         self.below: asyncio.Transport | None = None
         self._held = bytearray()
+        self._unsent = b""
         self._paused = False
 
     # -- what the transport says ---------------------------------------------------------------------------------------
@@ -205,12 +194,41 @@ class PacketStream(asyncio.Protocol):
                 return payload
             await self.wake.wait()
 
+    def put(self, payload: bytes) -> None:
+        """Is sent with what is sent next, or by `flush`."""
+        self._unsent += packet(payload, self.sequence)
+        self.sequence += 1
+
     def send(self, payload: bytes) -> None:
         """Raises Lost."""
-        if self.lost or self.transport.is_closing():
-            raise Lost("the connection was closed")
-        self.transport.write(packet(payload, self.sequence))
-        self.sequence += 1
+        self.put(payload)
+        self.flush()
+
+    def flush(self) -> None:
+        """Raises Lost where anything is to be sent and cannot be."""
+        if self._unsent:
+            if self.lost or self.transport.is_closing():
+                raise Lost("the connection was closed")
+            self.transport.write(self.unsent())
+
+    def unsent(self) -> bytes:
+        """What was put and not sent yet: the caller sends it."""
+        unsent, self._unsent = self._unsent, b""
+        return unsent
+
+    async def secure(self, tls: Tls) -> None:
+        """Puts TLS between MySQL and us. Where this fails, the connection is closed. Raises Lost, and Malformed where
+        MySQL has sent more than its greeting: that was not secured."""
+        below = self.transport
+        with _made_or(below.abort):
+            if self._held:
+                raise Malformed("more than a greeting before TLS begins")
+            secured = await asyncio.get_running_loop().start_tls(
+                below, self, tls.context, server_hostname=tls.hostname,
+                ssl_handshake_timeout=tls.seconds, ssl_shutdown_timeout=SHUTDOWN_SECONDS,
+            )  # fmt: skip
+        assert secured is not None
+        self.transport, self.below = secured, below
 
     def hand_over(self, protocol: asyncio.BaseProtocol) -> bytes:
         """From here on `protocol` is told what comes (not that the connection was made). The bytes that have come and

@@ -35,6 +35,7 @@ TEXT, TEXT_EOF, BINARY, BINARY_EOF = "mysql-text", "mysql-text-eof", "mysql-bina
 CLIENT_DEPRECATE_EOF."""
 
 WIDE = 64  # columns, from which on they are encoded one by one
+COPIED = 16 * 1024  # bytes of an answer that are copied twice sooner than looked at through a memoryview
 ZEROFILL = 64  # of a column's flags: the text protocol shows all digits of its display width
 
 # -- values ------------------------------------------------------------------------------------------------------------
@@ -436,10 +437,12 @@ def with_status(body: bytes, status: int, *, eof: bool) -> bytes:
 
 
 def joined(head: bytes, body: bytes, status: int, *, eof: bool) -> bytes:
-    """A whole answer with these status flags, in one copy. `head`, `body`: as for STATUS_AUTOCOMMIT alone."""
-    flags, rows = status.to_bytes(2, "little"), memoryview(body)
+    """A whole answer with these status flags; a long one in one copy. `head`, `body`: as for STATUS_AUTOCOMMIT
+    alone."""
+    flags = status.to_bytes(2, "little")
+    rows = body if len(body) <= COPIED else memoryview(body)
     if eof:  # the packet behind the column definitions has them too
-        return b"".join((memoryview(head)[:-2], flags, rows[:-2], flags))
+        return b"".join((head[:-2], flags, rows[:-2], flags))
     return b"".join((head, rows[:-4], flags, rows[-2:]))
 
 

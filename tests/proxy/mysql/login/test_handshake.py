@@ -162,6 +162,46 @@ def test_a_client_in_the_open_shows_its_password_to_upwells_key_where_mysql_has_
         assert proxy.logged_in().server_secure
 
 
+def test_what_mysql_says_in_the_open_is_not_taken_for_what_it_says_on_tls() -> None:
+    """Somebody between the two may have put it there."""
+
+    def script(wire: Wire) -> None:
+        wire.sock.sendall(packet(greeting(CAPABILITIES), 0) + packet(ok_payload(2), 3))
+        assert wire.is_closed(discard=True)
+
+    with between(script, url=lambda server: server.url + "?tls=required") as proxy:
+        client = greeted(proxy)
+        client.send(handshake_response())
+        assert told(client)[0] == 1043
+        assert isinstance(proxy.failure(), SourceDown)
+
+
+def test_mysql_is_asked_as_soon_as_it_has_accepted_the_account() -> None:
+    heard: list[bytes] = []
+
+    def script(wire: Wire) -> None:
+        wire.send(greeting())
+        wire.receive()
+        wire.send(b"\x01\x03")
+        wire.sock.settimeout(0)
+        with pytest.raises(BlockingIOError):
+            wire.sock.recv(100)
+        wire.sock.settimeout(60)
+        wire.send(ok_payload(2))
+        wire.sequence = 0
+        heard.append(wire.receive())
+        assert wire.is_closed()
+
+    with between(script) as proxy:
+        proxy.ahead = lambda capabilities: packet(b"a question", 0)
+        client = greeted(proxy)
+        client.send(handshake_response())
+        assert (client.receive(), client.receive()[:1]) == (b"\x01\x03", b"\0")
+        client.sock.close()
+        proxy.wait_until_ended()
+    assert heard == [b"a question"]
+
+
 # -- MySQL that says no, or nothing ------------------------------------------------------------------------------------
 
 

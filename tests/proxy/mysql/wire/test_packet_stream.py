@@ -24,7 +24,7 @@ def pair() -> tuple[PlainPackets, socket.socket]:
 
 async def streaming() -> tuple[PacketStream, socket.socket]:
     plain, far = pair()
-    return await plain.stream(asyncio.Event(), accepted=True), far
+    return await plain.stream(asyncio.Event()), far
 
 
 def run(scenario: Callable[[], Awaitable[None]]) -> None:
@@ -61,7 +61,7 @@ def test_what_follows_a_packet_is_left_for_who_reads_next() -> None:
         plain, far = pair()
         far.send(packet(b"hello", 0) + b"\x16\x03\x01 and so on")
         assert await plain.packet() == b"hello"
-        stream = await plain.stream(asyncio.Event(), accepted=True)
+        stream = await plain.stream(asyncio.Event())
         recorder = Recorder()
         early = stream.hand_over(recorder)
         recorder.seen[:0] = early
@@ -97,7 +97,7 @@ def test_no_byte_is_lost_when_somebody_takes_over(secured: bool) -> None:
 
         held = asyncio.Event()
         sending = asyncio.create_task(send())
-        stream = await plain.stream(asyncio.Event(), accepted=True, tls=tls)
+        stream = await plain.stream(asyncio.Event(), tls)
         assert [len(await stream.packet()) for _ in range(3)] == [500, 500, 500]
         recorder = Recorder()
         recorder.seen[:0] = stream.hand_over(recorder)
@@ -192,7 +192,7 @@ def test_sequence_numbers_go_on_from_the_socket_to_the_stream() -> None:
         plain.send(b"greeting")
         far.send(packet(b"answer", 1))
         assert await plain.packet() == b"answer"
-        stream = await plain.stream(asyncio.Event(), accepted=True)
+        stream = await plain.stream(asyncio.Event())
         stream.send(b"question")
         expected = packet(b"greeting", 0) + packet(b"question", 2)
         seen = b""
