@@ -12,13 +12,12 @@ from operator import itemgetter
 
 from dataflow.entries import Entry
 from dataflow.held.arrangement import NOWHERE, Arrangement, LinearArrangement, Locate
+from dataflow.held.hits import Hits, Images, hits_of
 from dataflow.messages import Pair
 from sqltypes.errors import EvaluationError
 from sqltypes.expression import Key, Row
 
-# A change that concerns held keys: its images, and the entries of the key that each has, None for a hole.
-Hit = tuple[Row | None, Row | None, Entry | None, Entry | None]
-Hits = Sequence[Hit]
+MANY = 8  # changes of a table in one transaction from which they are taken together
 # An arrangement, the position of the column whose value is its key (if that is how it is located), and `entries.get`.
 Place = tuple[LinearArrangement, int, Callable[[Key], Entry | None]]
 
@@ -70,20 +69,30 @@ class TableNodes:
     def process(self, table: str, pairs: Sequence[Pair]) -> None:
         """Applies a transaction's changes of the table to all held entries. Where one cannot be evaluated, what it
         concerns is dropped, or all entries of the arrangement where that is not known."""
-        if self._direct:
-            self._process_direct(pairs)
-        for locate, places in self._located.values():
-            _process_located(locate, places, pairs)
+        if len(pairs) >= MANY:
+            for node, hits in self.found(pairs, self.nodes):
+                if isinstance(hits, EvaluationError):
+                    node.cannot_evaluate()
+                elif hits is not None and isinstance(node, LinearArrangement):
+                    node.change_all(hits)
+                    node.memory.applied += len(hits)
+        else:
+            if self._direct:
+                self._process_direct(pairs)
+            for locate, places in self._located.values():
+                _process_located(locate, places, pairs)
         for other in self._others:
             try:
                 other.apply(table, pairs, other.entries)
             except EvaluationError:
                 other.cannot_evaluate()
 
-    def found(self, pairs: Sequence[Pair], among: Container[Arrangement]) -> Iterator[tuple[Arrangement, Hits | None]]:
+    def found(
+        self, pairs: Sequence[Pair], among: Container[Arrangement]
+    ) -> Iterator[tuple[Arrangement, Hits | EvaluationError | None]]:
         """The arrangements that are `among` these, each with the changes that concern what it holds now: None where
-        they cannot be evaluated. Of arrangements that find their keys themselves, none. They are those of the first
-        step."""
+        there are none, an error where that cannot be evaluated. Of arrangements that find their keys themselves, None.
+        They are those of the first step."""
         direct = [place for place in self._direct.values() if place[0] in among]
         located = [
             (locate, found)
@@ -91,21 +100,22 @@ class TableNodes:
             if (found := [place for place in places if place[0] in among])
         ]
         others = [other for other in self._others if other in among]
+        images = Images(pairs)
         columns: dict[int, _Keys] = {}
         for node, at, get in direct:
             if node.entries and at not in columns:
-                columns[at] = _keys(itemgetter(at), pairs)
-            yield node, _hits(get, columns[at], pairs) if node.entries else ()
+                columns[at] = _keys(itemgetter(at), images)
+            yield node, hits_of(get, *columns[at], images) if node.entries else None
         for locate, places in located:
             try:
-                keys = _keys(locate, pairs)
-            except EvaluationError:
-                yield from ((node, None) for node, _, _ in places)
+                keys = _keys(locate, images)
+            except EvaluationError as error:
+                yield from ((node, error) for node, _, _ in places)
                 continue
             for node, _, get in places:
-                yield node, _hits(get, keys, pairs) if node.entries else ()
+                yield node, hits_of(get, *keys, images) if node.entries else None
         for other in others:
-            yield other, ()
+            yield other, None
 
     def _process_direct(self, pairs: Sequence[Pair]) -> None:
         if (direct := self._places) is None:
@@ -138,34 +148,15 @@ class TableNodes:
 _Keys = tuple[list[Key] | None, list[Key] | None]
 
 
-def _keys(locate: Locate, pairs: Sequence[Pair]) -> _Keys:
+def _keys(locate: Locate, images: Images) -> _Keys:
     """The keys of the images before, and of those after; None where no change has one."""
-    return _keys_of(locate, [before for before, _ in pairs]), _keys_of(locate, [after for _, after in pairs])
+    return _keys_of(locate, images.before, images.missing), _keys_of(locate, images.after, images.missing)
 
 
-def _keys_of(locate: Locate, images: list[Row | None]) -> list[Key] | None:
-    missing = images.count(None)
-    if missing == len(images):
+def _keys_of(locate: Locate, rows: list[Row] | None, missing: bool) -> list[Key] | None:
+    if rows is None:
         return None
-    if missing:
-        return [NOWHERE if image is None else locate(image) for image in images]
-    return list(map(locate, images))  # type: ignore[arg-type]  # none is missing
-
-
-def _hits(get: Callable[[Key], Entry | None], keys: _Keys, pairs: Sequence[Pair]) -> list[Hit]:
-    """Many changes at once: what looks a hole up runs without a line of Python for each."""
-    leaves, enters = keys
-    if leaves is None or enters is None:
-        if leaves is None:
-            news = zip(pairs, map(get, enters or ()), strict=True)
-            return [(None, after, None, new) for (_, after), new in news if new is not None]
-        olds = zip(pairs, map(get, leaves), strict=True)
-        return [(before, None, old, None) for (before, _), old in olds if old is not None]
-    if leaves == enters:
-        same = zip(pairs, map(get, leaves), strict=True)
-        return [(before, after, entry, entry) for (before, after), entry in same if entry is not None]
-    both = zip(pairs, map(get, leaves), map(get, enters), strict=True)
-    return [(before, after, old, new) for (before, after), old, new in both if old is not None or new is not None]
+    return [NOWHERE if row is None else locate(row) for row in rows] if missing else list(map(locate, rows))
 
 
 def _process_located(locate: Locate, places: Sequence[Place], pairs: Sequence[Pair]) -> None:
@@ -188,24 +179,10 @@ def _process_located(locate: Locate, places: Sequence[Place], pairs: Sequence[Pa
         places[0][0].memory.applied += applied
 
 
-def apply_hits(node: LinearArrangement, hits: Hits) -> None:
-    """Applies changes, in order, to the held entries that they were found to concern; some may have gone since."""
-    for before, after, old, new in hits:
-        if old is not None and old.content is None:
-            old = None
-        if new is not None and new.content is None:
-            new = None
-        if old is not None or new is not None:
-            _change(node, before, after, old, new)
-    node.memory.applied += len(hits)
-
-
 def _change(
     node: LinearArrangement, before: Row | None, after: Row | None, old: Entry | None, new: Entry | None
 ) -> None:
     try:
         node.change(node.entries, before, after, old, new)
     except EvaluationError:
-        for entry in (old, new):  # where the row goes was evaluated: it concerns no others
-            if entry is not None and node.entries.get(entry.key) is entry:
-                node.fail(node.entries, entry, "evaluation_failed")
+        node.fail_evaluation(node.entries, old, new)

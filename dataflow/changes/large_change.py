@@ -2,12 +2,13 @@
 in one.
 
 While the steps are made (`steps`), the state stays at the position before the transaction, and reads are hits there.
-Each held key that the transaction concerns gets a draft: a copy of its content, to which the changes are applied.
-`publish` puts the drafts in the place of the contents, which is short. So nobody sees half of a transaction.
+The first change of a held key mostly becomes an edit: where in the content to put what. With the second the key gets a
+draft: a copy of its content, to which the changes are applied. `publish` makes the edits and puts the drafts in the
+place of the contents, which is short. So nobody sees half of a transaction.
 
-A copy costs as much as the change itself. So as many changes as are a short step are only found beforehand, with the
-entries that they concern, and `publish` applies them to the contents themselves: all changes of an arrangement, or
-none.
+An edit costs more than the change itself, and a copy much more. So as many changes as are a short step are only found
+beforehand, with the entries that they concern, and `publish` applies them to the contents themselves: all changes of an
+arrangement, or none.
 
 A transaction may concern more keys than one short step can replace. Then the arrangements with most of them are emptied
 as a whole, which is quick however many keys they hold (`dataflow/held/remains.py`), and MySQL fills them again.
@@ -16,21 +17,22 @@ Requires: from the first step on until `publish` nothing is inserted at the posi
 arrangements may come or go.
 
 Invariants:
-1. An entry in `_drafts` was held when its draft was made, and the draft has all changes of the steps so far. A held key
-   that was concerned and has no draft is the same after them as before.
-2. Of an arrangement that has a change in `waiting` there is no draft.
-3. `_count` is the number of all drafts of arrangements that are not to be emptied, `_size` that of the bytes copied for
-   them.
+1. An entry in `_drafts` was held when its draft or edit was made, and that has all changes of the steps so far. A held
+   key that was concerned and has neither is the same after them as before.
+2. Of an arrangement that has a change in `waiting` there is no draft and no edit.
+3. `_count` is the number of all drafts and edits of arrangements that are not to be emptied, `_size` that of the bytes
+   copied for them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from dataflow.changes.dispatch import Hit, Hits, TableNodes, apply_hits
-from dataflow.entries import Draft, Entries, Entry
+from dataflow.changes.dispatch import TableNodes
+from dataflow.entries import Draft, Entry
 from dataflow.held.arrangement import Arrangement, LinearArrangement, Memory
+from dataflow.held.hits import Beside, Edit, Hits
 from dataflow.messages import Pair, Transaction
 from dataflow.operators.answer import AnswerNode
 from sqltypes.errors import EvaluationError, InvariantViolated
@@ -38,7 +40,6 @@ from sqltypes.expression import Key
 
 COPIED_AT_ONCE = 1 << 20  # bytes of contents that one step copies, or those of one key: half a millisecond
 FREED_AT_ONCE = 1 << 15  # bytes of drafts that are freed in one step: a microsecond
-LARGE_CONTENT = 4 << 20  # bytes of a content that is not copied: its key becomes a hole
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,12 +47,12 @@ class Sizes:
     """How much one step does.
 
     `large`: row changes, each counted for every arrangement on its table; a transaction of more is not applied in one
-    step. `rows`: of such a transaction, looked at for one arrangement in a step. `published`: drafts that are put in
-    their places, 5 ms. `remembered`: rows of a large transaction that the ring keeps. Of one with more it keeps the
-    tables only, and what was read before that transaction is not inserted after it: to bring an answer forward by so
-    many rows would be a long step. `stale`: answers that one event makes stale one by one, of those that share an
+    step. `rows`: of such a transaction, looked at for one arrangement in a step. `published`: drafts and edits that are
+    put in their places, 5 ms. `remembered`: rows of a large transaction that the ring keeps. Of one with more it keeps
+    the tables only, and what was read before that transaction is not inserted after it: to bring an answer forward by
+    so many rows would be a long step. `stale`: answers that one event makes stale one by one, of those that share an
     entry, 1 ms; where there are more, the readers forget all of theirs. `copied`: bytes of the contents that have a
-    draft; what goes beyond that empties its arrangement. `in_place`: changes of held keys that have no draft, 4 ms.
+    draft; what goes beyond that empties its arrangement. `in_place`: changes of held keys that have neither, 4 ms.
     """
 
     large: int = 1_000
@@ -65,7 +66,6 @@ class Sizes:
 
 SIZES = Sizes()
 DRAFTS_OF_A_CHANGE = 10  # that are put in their places: by so many fewer are changed in place
-_NONE_HELD: Entries = {}  # where drafts are
 
 
 def work_of(transaction: Transaction, by_table: dict[str, TableNodes], enough: int) -> int:
@@ -84,17 +84,16 @@ def work_of(transaction: Transaction, by_table: dict[str, TableNodes], enough: i
 class Drafts:
     """Of one arrangement.
 
-    `made`: each concerned entry's draft, without content where that could not be computed. `size`: bytes of the
-    contents that were copied. `waiting`: changes that are to be applied in place; `drafting`: none is any more.
-    `keys`: in evict mode, what becomes a hole. `emptied`: all keys become holes; `failed`: because a change cannot be
-    evaluated.
+    `beside`: drafts and edits. `waiting`: changes that are to be applied in place, so many are `waits`; `drafting`:
+    none is any more. `keys`: in evict mode, what becomes a hole. `emptied`: all keys become holes; `failed`: because a
+    change cannot be evaluated.
     """
 
-    made: dict[Entry, Draft] = field(default_factory=dict)
-    waiting: list[Hit] = field(default_factory=list)
+    beside: Beside = field(default_factory=Beside)
+    waiting: list[Hits] = field(default_factory=list)
+    waits: int = 0
     drafting: bool = False
     keys: dict[Key, None] = field(default_factory=dict)
-    size: int = 0
     emptied: bool = False
     failed: bool = False
 
@@ -115,7 +114,7 @@ class LargeChange:
         self._most, self._remembered = sizes.published, sizes.remembered
         self._drafts: dict[Arrangement, Drafts] = {}
         self._largest = sizes.copied
-        self._in_place, self._at_once = sizes.in_place, sizes.rows
+        self._in_place = sizes.in_place
         self._count = self._size = self._waiting = 0
         self._ready = False  # all steps are made
         self.steps = self._steps(sizes.rows)
@@ -140,81 +139,66 @@ class LargeChange:
                     yield
         self._ready = True
 
-    def _draft(self, node: Arrangement, table: str, pairs: Sequence[Pair], hits: Hits | None) -> Iterator[None]:
-        """Brings the drafts of an arrangement forward. `hits`: the changes of held keys; None: they cannot be
-        evaluated."""
-        if hits is not None and not hits and isinstance(node, LinearArrangement):
+    def _draft(
+        self, node: Arrangement, table: str, pairs: Sequence[Pair], hits: Hits | EvaluationError | None
+    ) -> Iterator[None]:
+        """Brings the drafts of an arrangement forward, by the changes of held keys."""
+        if hits is None and isinstance(node, LinearArrangement):
             return
         drafts = self._drafts.setdefault(node, Drafts())
         if drafts.emptied:
             return
-        try:
-            if isinstance(node, AnswerNode):
-                self._draft_holes(node, table, pairs, drafts)
-            elif hits is None:
-                self._empty(drafts, failed=True)
-            elif drafts.drafting and isinstance(node, LinearArrangement):
-                yield from self._draft_contents(node, hits, drafts)
-            else:
-                drafts.waiting += hits
-                self._waiting += len(hits)
-        except EvaluationError:
+        if isinstance(node, AnswerNode):
+            self._draft_holes(node, table, pairs, drafts)
+        elif not isinstance(hits, Hits):
             self._empty(drafts, failed=True)
+        elif drafts.drafting and isinstance(node, LinearArrangement):
+            yield from self._draft_contents(node, hits, drafts)
+        else:
+            drafts.waiting.append(hits)
+            drafts.waits += len(hits)
+            self._waiting += len(hits)
         while self._waiting > max(0, self._in_place - self._count // DRAFTS_OF_A_CHANGE):
-            yield from self._draft_waiting(*max(self._drafts.items(), key=lambda item: len(item[1].waiting)))
+            yield from self._draft_waiting(*max(self._drafts.items(), key=lambda item: item[1].waits))
         while self._count > self._most:
-            self._empty(max(self._drafts.values(), key=lambda drafts: len(drafts.made) + len(drafts.keys)))
+            self._empty(max(self._drafts.values(), key=lambda drafts: len(drafts.beside.made) + len(drafts.keys)))
 
     def _draft_waiting(self, node: Arrangement, drafts: Drafts) -> Iterator[None]:
         """Makes drafts of what was to be changed in place."""
         assert isinstance(node, LinearArrangement)
-        hits, drafts.waiting, drafts.drafting = drafts.waiting, [], True
-        self._waiting -= len(hits)
-        try:
-            for first in range(0, len(hits), self._at_once):
-                if drafts.emptied:
-                    return
-                yield from self._draft_contents(node, hits[first : first + self._at_once], drafts)
-                yield
-        except EvaluationError:
-            self._empty(drafts, failed=True)
+        waiting, drafts.waiting, drafts.drafting = drafts.waiting, [], True
+        self._waiting -= drafts.waits
+        drafts.waits = 0
+        for hits in waiting:
+            if drafts.emptied:
+                return
+            yield from self._draft_contents(node, hits, drafts)
+            yield
 
     def _draft_contents(self, node: LinearArrangement, hits: Hits, drafts: Drafts) -> Iterator[None]:
-        made = drafts.made
-        concerned = dict.fromkeys([old for _, _, old, _ in hits])
-        concerned.update(dict.fromkeys([new for _, _, _, new in hits]))
-        fresh = [entry for entry in concerned if entry is not None and entry not in made]
-        copied = 0
-        for entry in fresh:
-            draft = made[entry] = node.draft(entry, LARGE_CONTENT)
-            self._count += 1
-            if draft.content is None:
-                continue
-            copied += draft.size
-            if copied > COPIED_AT_ONCE:
-                drafts.size += copied
-                self._size += copied
-                copied = 0
-                if self._size > self._largest:
-                    break
-                yield
-        drafts.size += copied
-        self._size += copied
+        """Requires: it is not emptied."""
+        some = len(hits)
+        if some > 1 and hits.size > COPIED_AT_ONCE:
+            yield from self._draft_contents(node, hits.part(0, some // 2), drafts)
+            yield
+            if not drafts.emptied:
+                yield from self._draft_contents(node, hits.part(some // 2, some), drafts)
+            return
+        beside = drafts.beside
+        count, size = len(beside.made), beside.size
+        self._memory.applied += some
+        node.change_all(hits, beside)
+        self._count += len(beside.made) - count
+        self._size += beside.size - size
         if self._size > self._largest:
             self._empty(drafts)
-            return
-        self._memory.applied += len(hits)
-        _change(node, hits, made)
-        for entry in fresh:
-            draft = made[entry]
-            if draft.since < 0 and draft.content is not None:  # it reads nothing that has changed
-                del made[entry]
-                self._count -= 1
-                drafts.size -= draft.size
-                self._size -= draft.size
 
     def _draft_holes(self, node: AnswerNode, table: str, pairs: Sequence[Pair], drafts: Drafts) -> None:
-        concerned = node.concerned(table, pairs)
+        try:
+            concerned = node.concerned(table, pairs)
+        except EvaluationError:
+            self._empty(drafts, failed=True)
+            return
         if concerned is None:
             self._empty(drafts)
             return
@@ -223,14 +207,12 @@ class LargeChange:
         self._count += len(drafts.keys) - before
 
     def _empty(self, drafts: Drafts, *, failed: bool = False) -> None:
-        self._count -= len(drafts.made) + len(drafts.keys)
-        self._size -= drafts.size
-        self._waiting -= len(drafts.waiting)
-        drafts.size, drafts.waiting = 0, []
+        self._count -= len(drafts.beside.made) + len(drafts.keys)
+        self._size -= drafts.beside.size
+        self._waiting -= drafts.waits
+        self._memory.remains.add_steps(_few_by_few(drafts.beside.made))
+        drafts.beside, drafts.waiting, drafts.waits, drafts.keys = Beside(), [], 0, {}
         drafts.emptied, drafts.failed = True, failed
-        self._memory.remains.add_steps(_few_by_few(drafts.made))
-        drafts.made = {}
-        drafts.keys = {}
 
     def publish(self) -> None:
         """The transaction takes effect. Requires: `memory.sequence` has risen since. Raises InvariantViolated where not
@@ -246,33 +228,20 @@ class LargeChange:
             elif isinstance(node, AnswerNode):
                 node.let_go_of(drafts.keys)
             elif isinstance(node, LinearArrangement):
-                if drafts.waiting:
-                    apply_hits(node, drafts.waiting)
-                node.publish(drafts.made)
+                for hits in drafts.waiting:
+                    node.change_all(hits)
+                self._memory.applied += drafts.waits
+                node.publish(drafts.beside.made)
 
     def leave(self) -> None:
         """Nothing of it is needed any more. Its rows and drafts are freed a little at a time."""
         self.steps = iter(())
         remains = self._memory.remains
         for drafts in self._drafts.values():
-            remains.add_steps(_few_by_few(drafts.made))
+            remains.add_steps(_few_by_few(drafts.beside.made))
         if self.owns_rows:
             remains.add_steps(_rows_one_by_one(self.event))
         self._drafts = {}
-
-
-def _change(node: LinearArrangement, hits: Hits, made: Mapping[Entry, Draft]) -> None:
-    """Applies changes to the drafts of what they concern."""
-    change = node.change
-    for before, after, old, new in hits:
-        leaves = made[old] if old is not None else None
-        enters = leaves if new is old else made[new] if new is not None else None
-        if leaves is not None and leaves.content is None:
-            leaves = None
-        if enters is not None and enters.content is None:
-            enters = None
-        if leaves is not None or enters is not None:
-            change(_NONE_HELD, before, after, leaves, enters)
 
 
 def _rows_one_by_one(event: Transaction) -> Iterator[None]:
@@ -284,11 +253,12 @@ def _rows_one_by_one(event: Transaction) -> Iterator[None]:
         yield
 
 
-def _few_by_few(items: dict[Entry, Draft]) -> Iterator[None]:
+def _few_by_few(items: dict[Entry, Draft | Edit]) -> Iterator[None]:
     """Takes them out, so that a large content is freed for itself, and small ones a few at a time."""
     left = FREED_AT_ONCE
     while items:
-        left -= 1 + items.popitem()[1].size
+        item = items.popitem()[1]
+        left -= 1 + item.size if isinstance(item, Draft) else 1
         if left < 0:
             left = FREED_AT_ONCE
             yield

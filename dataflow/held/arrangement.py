@@ -16,10 +16,12 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Any
 
-from dataflow.entries import ENTRY_BYTES, Draft, Entries, Entry, Held, Reader, dependents_of, touch
+from dataflow.entries import ENTRY_BYTES, Draft, Entries, Entry, Held, Reader, dependents_of, touch, touch_all
 from dataflow.held.counters import ENGINE
+from dataflow.held.hits import NONE_HELD, Beside, Edit, Hits
 from dataflow.held.remains import Item, Remains
 from dataflow.messages import Keyed, Pair, Statement
 from gtid_tracker.gtid import Gtid
@@ -27,7 +29,7 @@ from gtid_tracker.tracker import Cut, Fate, FillTracker
 from planner.fill.prepared_text import FillText
 from planner.tree.plan import AggregateArrangement, AnswerArrangement, RowsArrangement, TopKArrangement
 from planner.tree.plan import Arrangement as ArrangementPlan
-from sqltypes.errors import InvariantViolated
+from sqltypes.errors import EvaluationError, InvariantViolated
 from sqltypes.expression import Key, Row
 
 
@@ -44,6 +46,7 @@ NOWHERE = Nowhere()
 UNBOUNDED = 1 << 62
 MOST_ROWS = 1_000  # that are joined in one step: less than a millisecond
 ROWS_AT_ONCE = 500  # of an answer that is loaded in steps
+LARGE_CONTENT = 4 << 20  # bytes of a content that is not copied: its key becomes a hole
 Locate = Callable[[Row], Key]  # the key of a base table's row, or NOWHERE
 LinearPlan = RowsArrangement | AggregateArrangement | TopKArrangement
 
@@ -348,33 +351,85 @@ class LinearArrangement(Arrangement):
         """Bytes of the content that a copy does without."""
         return 0
 
-    def draft(self, entry: Entry, largest: int) -> Draft:
-        """A copy of an entry. One of more than `largest` bytes has no content, for it cannot be computed, nor has that
-        of an entry that is not held any more."""
-        content = entry.content
-        size = entry.size
+    def change_all(self, hits: Hits, beside: Beside | None = None) -> None:
+        """Applies changes, in order, to the held entries that they were found to concern; some may have gone since.
+        With `beside`: works out there what they make of them."""
+        entries = self.entries if beside is None else NONE_HELD
+        had = len(beside.made) if beside is not None else 0
+        for before, after, old, new in hits.each():
+            leaves = self._target(old, beside) if old is not None else None
+            enters = leaves if new is old else self._target(new, beside) if new is not None else None
+            if leaves is not None or enters is not None:
+                try:
+                    self.change(entries, before, after, leaves, enters)
+                except EvaluationError:
+                    self.fail_evaluation(entries, leaves, enters)
+        if beside is not None:
+            made = beside.made
+            for entry in list(islice(made, had, None)):
+                draft = made[entry]
+                if isinstance(draft, Draft) and draft.since < 0 and draft.content is not None:
+                    del made[entry]  # it reads nothing that has changed
+                    beside.size -= draft.size
+
+    def _target(self, entry: Entry, beside: Beside | None) -> Entry | None:
+        """What a change of the entry is applied to: itself or its draft, if it is held and can be computed."""
+        target = entry
+        if beside is not None:
+            found = beside.made.get(entry)
+            target = found if isinstance(found, Draft) else self._draft(entry, found, beside)
+        return target if target.content is not None else None
+
+    def _fail_target(self, entry: Entry, beside: Beside | None, why: str) -> None:
+        target = self._target(entry, beside)
+        if target is not None:
+            self.fail(self.entries if beside is None else NONE_HELD, target, why)
+
+    def _draft(self, entry: Entry, edit: Edit | None, beside: Beside) -> Draft:
+        """A copy of an entry, edited. One that is too large has no content, for it cannot be computed, nor has that of
+        an entry that is not held any more."""
+        content, size = entry.content, entry.size
         if content.__class__ is list:  # the commonest: a few rows
-            content = content.copy() if size <= largest else None
+            content = content.copy() if size <= LARGE_CONTENT else None
         elif content is not None:
             size -= self.spared(content)
-            content = self.copied(content) if size <= largest else None
-        return Draft(self, entry.key, content, size)
+            content = self.copied(content) if size <= LARGE_CONTENT else None
+        draft = beside.made[entry] = Draft(self, entry.key, content, size)
+        if content is not None:
+            beside.size += size
+            if edit is not None:
+                content[edit[0]] = edit[1]
+                draft.size += edit[2]
+                draft.since = 0
+        return draft
 
-    def publish(self, made: Mapping[Entry, Draft]) -> None:
-        """Puts the content of each entry's draft in the place of its own, if it is still held. The draft gets the old
-        one."""
-        get = self.entries.get
-        memory = self.memory
-        for entry, draft in made.items():
+    def fail_evaluation(self, entries: Entries, *concerned: Entry | None) -> None:
+        """A change cannot be evaluated, but where the row goes could: it concerns no others than these."""
+        for entry in concerned:
+            if entry is not None and entry.content is not None:
+                self.fail(entries, entry, "evaluation_failed")
+
+    def publish(self, made: Mapping[Entry, Draft | Edit]) -> None:
+        """What was worked out of entries that are still held takes effect. A draft gets the content in whose place its
+        own comes."""
+        get, memory = self.entries.get, self.memory
+        changed: list[Entry] = []
+        for entry, new in made.items():
             if get(entry.key) is not entry:
                 continue
-            if draft.content is None:
+            if not isinstance(new, Draft):
+                place, item, by = new
+                entry.content[place] = item
+            elif new.content is not None:
+                entry.content, new.content = new.content, entry.content
+                by = new.size - entry.size
+            else:
                 self.discard(entry)
-            elif draft.since >= 0:
-                entry.content, draft.content = draft.content, entry.content
-                memory.used += draft.size - entry.size
-                entry.size = draft.size
-                touch(entry)
+                continue
+            entry.size += by
+            memory.used += by
+            changed.append(entry)
+        touch_all(changed)
 
     def apply(self, table: str, pairs: Sequence[Pair], entries: Entries) -> None:
         locate = self.locate

@@ -12,15 +12,18 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from decimal import ROUND_HALF_UP, Context, Decimal
+from itertools import repeat
+from operator import ne, or_
 from sys import getsizeof
 from typing import Any
 
-from dataflow.entries import Entries, Entry, touch
+from dataflow.entries import Entries, Entry, touch, touch_all
 from dataflow.held.arrangement import LinearArrangement, Locate, Memory
+from dataflow.held.hits import NONE_HELD, Beside, Hits, kept
 from planner.tree.plan import Aggregate, AggregateArrangement, AggregateFunction
 from sqltypes.arithmetic import average
 from sqltypes.casts import no_zero
-from sqltypes.errors import InvariantViolated
+from sqltypes.errors import EvaluationError, InvariantViolated
 from sqltypes.expression import Key, Row, Value
 from sqltypes.schema import SqlType
 from sqltypes.spellings import one_spelling
@@ -116,6 +119,66 @@ class AggregateNode(LinearArrangement):
             self._subtract(entries, old, before)
         if new is not None and after is not None and new.content is not None:
             self._add(entries, new, after)
+
+    def change_all(self, hits: Hits, beside: Beside | None = None) -> None:
+        """As for each of them, but the usual case, a group that has more rows, without a call for each."""
+        program = self._program
+        if not program.exact or program.spelled or program.of_one_row or hits.mixed is not None:
+            super().change_all(hits, beside)
+            return
+        before, after, held = hits.before, hits.after, hits.old or hits.new or []
+        if before is not None and after is not None:
+            differ = self._differ(before, after)
+            if not all(differ):
+                before, after, held = kept(before, differ), kept(after, differ), kept(held, differ)
+        gone = before if before is not None else repeat(None)
+        come = after if after is not None else repeat(None)
+        for old, new, entry in zip(gone, come, held):  # noqa: B905 - one may be endless
+            try:
+                if not self._change_state(old, new, entry, beside) and (target := self._target(entry, beside)):
+                    self.change(self.entries if beside is None else NONE_HELD, old, new, target, target)
+            except EvaluationError:
+                self._fail_target(entry, beside, "evaluation_failed")
+        if beside is None:
+            touch_all(held)
+
+    def _change_state(self, before: Row | None, after: Row | None, entry: Entry, beside: Beside | None) -> bool:
+        """Changes a group that there is before and after. False: it is another case."""
+        program = self._program
+        if entry.content is None or (beside is not None and entry in beside.made):
+            return False
+        group = program.group_key(after if before is None else before)  # type: ignore[arg-type]  # one of them is there
+        state = entry.content.get(group)
+        if state is None:
+            return False
+        if beside is not None:
+            state = state.copy()
+        if before is None:
+            state[COUNT_STAR] += 1
+        else:
+            if state[COUNT_STAR] <= 1 or (after is not None and program.shown(before) != program.shown(after)):
+                return False
+            if after is None:
+                state[COUNT_STAR] -= 1
+            if not program.subtract(state, before):
+                self._fail_target(entry, beside, "extreme_underflow")
+                return True
+        if after is not None:
+            program.add(state, after)
+        if beside is not None:
+            beside.made[entry] = group, state, 0
+        return True
+
+    def _differ(self, befores: list[Row], afters: list[Row]) -> list[bool]:
+        """Which of these changes alter anything, or may: that cannot be evaluated of all."""
+        program = self._program
+        try:
+            differ = list(map(ne, map(program.arguments, befores), map(program.arguments, afters)))
+        except EvaluationError:
+            return [True] * len(befores)
+        if not program.group_width:
+            return differ
+        return list(map(or_, differ, map(ne, map(program.shown, befores), map(program.shown, afters))))
 
     def _replace(self, entries: Entries, entry: Entry, before: Row, after: Row) -> None:
         """A row stays under its key; mostly in its group, too, which then is looked up once."""

@@ -7,11 +7,13 @@ moves at most one row out of one bag and one row into another, so it is a remova
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable, Iterator
+from operator import ne
 from typing import Any
 
-from dataflow.entries import ENTRY_BYTES, Entries, Entry, touch
+from dataflow.entries import ENTRY_BYTES, Entries, Entry, touch, touch_all
 from dataflow.held.arrangement import LinearArrangement, Locate, Memory
 from dataflow.held.bag import Bag
+from dataflow.held.hits import NONE_HELD, Beside, Hits, kept
 from planner.tree.plan import RowsArrangement
 from sqltypes.expression import Key, Row
 
@@ -52,6 +54,86 @@ class RowsNode(LinearArrangement):
             self._remove(entries, old, self._narrow(before))
         if new is not None and after is not None:
             self._add(entries, new, self._narrow(after))
+
+    def change_all(self, hits: Hits, beside: Beside | None = None) -> None:
+        """As for each of them, but the usual case, a list of rows, without a call for each."""
+        if not self._exact or hits.mixed is not None:
+            super().change_all(hits, beside)
+            return
+        gone, come = self._narrowed(hits.before), self._narrowed(hits.after)
+        held = hits.old or hits.new or []
+        if hits.old is hits.new:
+            differ = list(map(ne, gone, come))
+            if not all(differ):  # the columns that changed are not among those held
+                gone, come, held = kept(gone, differ), kept(come, differ), kept(held, differ)
+            self._exchange_all(gone, come, held, beside)
+        elif hits.old is not None:
+            self._remove_all(gone, held, beside)
+        else:
+            self._add_all(come, held, beside)
+        if beside is None:
+            touch_all(held)
+
+    def _narrowed(self, rows: list[Row] | None) -> list[Row]:
+        return list(map(self._narrow, rows or ()))
+
+    def _exchange_all(self, gone: list[Row], come: list[Row], held: list[Entry], beside: Beside | None) -> None:
+        made = beside.made if beside is not None else None
+        growth, memory = self._growth, self.memory
+        for before, after, entry in zip(gone, come, held, strict=True):
+            content = entry.content
+            if content.__class__ is not list or (made is not None and entry in made):
+                if (target := self._target(entry, beside)) is not None:
+                    self._replace(NONE_HELD if beside is not None else self.entries, target, before, after)
+                continue
+            try:
+                place = content.index(before)
+            except ValueError:
+                self._fail_target(entry, beside, "removed_row_not_held")
+                continue
+            by = growth(before, after)
+            if made is not None:
+                made[entry] = place, after, by
+            else:
+                content[place] = after
+                entry.size += by
+                memory.used += by
+
+    def _remove_all(self, rows: list[Row], held: list[Entry], beside: Beside | None) -> None:
+        made = beside.made if beside is not None else None
+        memory = self.memory
+        for row, size, entry in zip(rows, map(self._weigh, rows), held, strict=True):
+            content = entry.content
+            if content.__class__ is not list or (made is not None and entry in made):
+                if (target := self._target(entry, beside)) is not None:
+                    self._remove(NONE_HELD if beside is not None else self.entries, target, row)
+                continue
+            try:
+                place = content.index(row)
+            except ValueError:
+                self._fail_target(entry, beside, "removed_row_not_held")
+                continue
+            if made is not None:
+                made[entry] = slice(place, place + 1), (), -size
+            else:
+                del content[place]
+                entry.size -= size
+                memory.used -= size
+
+    def _add_all(self, rows: list[Row], held: list[Entry], beside: Beside | None) -> None:
+        made = beside.made if beside is not None else None
+        memory = self.memory
+        for row, size, entry in zip(rows, map(self._weigh, rows), held, strict=True):
+            content = entry.content
+            if content.__class__ is not list or len(content) >= LARGE or (made is not None and entry in made):
+                if (target := self._target(entry, beside)) is not None:
+                    self._add(NONE_HELD if beside is not None else self.entries, target, row)
+            elif made is not None:
+                made[entry] = slice(len(content), None), (row,), size
+            else:
+                content.append(row)
+                entry.size += size
+                memory.used += size
 
     def _exchange(self, entries: Entries, entry: Entry, gone: Row, come: Row) -> None:
         """A row stays under its key, and keeps its place."""

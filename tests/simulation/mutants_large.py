@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-import dataflow.changes.large_change
+import dataflow.entries
 import dataflow.held.arrangement
 import dataflow.operators.aggregate
 import dataflow.operators.answer
@@ -20,6 +20,7 @@ from tests.simulation.mutant import Mutant, all_of, attribute, edit, nothing
 
 # Where `touch` is called.
 TOUCHING = (
+    dataflow.entries,
     dataflow.held.arrangement,
     dataflow.operators.aggregate,
     dataflow.operators.answer,
@@ -27,12 +28,14 @@ TOUCHING = (
     dataflow.operators.topk,
 )
 
-draft = LinearArrangement.draft
+draft = LinearArrangement._draft
 
 
-def the_entry_itself(self: LinearArrangement, entry: Any, largest: int) -> Any:
+def the_entry_itself(self: LinearArrangement, entry: Any, edit: Any, beside: Any) -> Any:
     """No copy: what is done to the draft is done to what is held."""
-    made = draft(self, entry, largest)
+    made = draft(self, entry, edit, beside)
+    if edit is not None:
+        entry.content[edit[0]] = edit[1]
     made.content = entry.content
     return made
 
@@ -41,29 +44,30 @@ LARGE_CHANGES = (
     Mutant(
         "large",
         "half of a transaction is shown to nobody (contents)",
-        edit(
-            dataflow.changes.large_change,
-            "_change",
-            (
-                "change(_NONE_HELD, before, after, leaves, enters)",
-                "change(node.entries, before, after, old, new)",
-            ),
-        ),
+        edit(LargeChange, "_draft_contents", ("node.change_all(hits, beside)", "node.change_all(hits)")),
     ),
     Mutant(
         "large",
         "a draft is a copy",
         all_of(
-            attribute(LinearArrangement, "draft", the_entry_itself),
+            attribute(LinearArrangement, "_draft", the_entry_itself),
             edit(LinearArrangement, "publish", ("if get(entry.key) is not entry:", "if True:")),
         ),
     ),
     Mutant("large", "a draft of the first rows is a copy", edit(TopKNode, "copied", (".copy()", ""))),
     Mutant("large", "what is drafted takes effect", attribute(LinearArrangement, "publish", nothing)),
     Mutant(
+        "large", "an edit takes effect", edit(LinearArrangement, "publish", ("entry.content[place] = item", "pass"))
+    ),
+    Mutant(
+        "large",
+        "what comes behind an edit has it",
+        edit(LinearArrangement, "_draft", ("content[edit[0]] = edit[1]", "pass")),
+    ),
+    Mutant(
         "large",
         "what is published is new to those who read it",
-        edit(LinearArrangement, "publish", ("touch(entry)", "pass")),
+        edit(LinearArrangement, "publish", ("touch_all(changed)", "pass")),
     ),
     Mutant(
         "large",
@@ -78,7 +82,7 @@ LARGE_CHANGES = (
     Mutant(
         "large",
         "what is to be changed in place is changed",
-        edit(LargeChange, "publish", ("apply_hits(node, drafts.waiting)", "pass")),
+        edit(LargeChange, "publish", ("node.change_all(hits)", "pass")),
     ),
     Mutant("large", "an answer that it concerns becomes a hole", attribute(AnswerNode, "let_go_of", nothing)),
     Mutant("large", "what it concerns too much of is emptied", edit(LargeChange, "publish", ("node.let_go()", "pass"))),

@@ -11,7 +11,6 @@ from dataflow.engine import Engine
 from dataflow.guard import Guard
 from dataflow.messages import Changes, Ddl, Effect, Gap, Pair, Ready, TableChanges, Transaction
 from gtid_tracker.gtid import Gtid, GtidSet
-from sqltypes.errors import EvaluationError
 from tests.support.engine_rig import OLD, ROWS, Rig, gtids
 
 SUMS = "SELECT SUM(v) FROM t WHERE k = ?"
@@ -91,7 +90,8 @@ def test_contents_that_are_too_large_to_be_copied_empty_their_arrangement() -> N
         made.fill_from(TABLE, key, reader=1)
     sizes = [sum(entry.size for entry in reader.nodes[0].entries.values()) for reader in made.readers]
     made.engine.state.sizes = Sizes(0, 1, 1000, 1000, 1000, sizes[0], 0)
-    whole(made.engine, transaction(2, MOVED[:3]))
+    again: list[Pair] = [((number, number, 2), (number, number, 3)) for number in range(3)]
+    whole(made.engine, transaction(2, [*MOVED[:3], *again]))  # of one change of a key nothing is copied
     assert made.engine.memory.counters["emptied_by_large_change"] == 1
     held = [[made.held(key, reader=number) is not None for key in range(3)] for number in range(2)]
     assert sorted(held) == [[False] * 3, [True] * 3]
@@ -311,18 +311,22 @@ def test_contents_are_copied_a_few_at_a_time(monkeypatch: pytest.MonkeyPatch) ->
     made.engine.check_invariants()
 
 
-def test_a_change_that_cannot_be_evaluated_leaves_no_count_behind(monkeypatch: pytest.MonkeyPatch) -> None:
-    made = rig(ROWS)
+@pytest.mark.parametrize("in_place", [0, 100])
+def test_a_change_that_cannot_be_evaluated_of_one_key_makes_that_key_a_hole(in_place: int) -> None:
+    made = rig(ROWS, "SELECT SUM(v * v) FROM t WHERE k = ?", in_place=in_place)
+    big = 1 << 62
+    whole(made.engine, transaction(2, [*MOVED, (None, (50, 1, big)), (None, (51, 1, 1))]))
+    assert [made.held(key, reader=1) for key in range(3)] == [[(12,)], None, [(12,)]]
+    assert made.held(1) == [(1, 2), (4, 2), (7, 2), (50, big), (51, 1)]
+    assert made.engine.memory.counters["evaluation_failed"] == 1
 
-    def change(*given: object) -> None:
-        raise EvaluationError("planted")
 
-    monkeypatch.setattr(made.readers[0].nodes[0], "change", change, raising=False)
-    made.engine.state.sizes = Sizes(0, 100, in_place=0)
-    begun(made.engine, MOVED)
-    assert made.engine.prepare()
-    large = made.engine.state.under_way
-    assert large is not None and (large._count, large._size) == (0, 0)
+@pytest.mark.parametrize("in_place", [0, 100])
+def test_a_row_that_is_not_held_makes_its_key_a_hole_and_no_other(in_place: int) -> None:
+    made = rig(ROWS, SUMS, in_place=in_place)
+    whole(made.engine, transaction(2, [*MOVED[:3], ((90, 1, 5), (90, 1, 6)), ((91, 2, 5), None)]))
+    assert [made.held(key) is None for key in range(3)] == [False, True, True]
+    assert made.engine.memory.counters["removed_row_not_held"] == 2
 
 
 def test_a_fault_while_it_takes_effect_leaves_the_memory_counted() -> None:
@@ -356,7 +360,7 @@ ALL_KINDS = (
 
 
 def test_few_changes_of_held_keys_need_no_draft(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dataflow.held.arrangement.LinearArrangement.draft", None)
+    monkeypatch.setattr("dataflow.held.arrangement.LinearArrangement._draft", None)
     made = rig(ROWS, SUMS, in_place=18)
     before = [made.hit(key, reader=number) for number in range(2) for key in range(3)]
     event = begun(made.engine, MOVED)
@@ -377,7 +381,7 @@ def test_of_more_the_arrangement_with_most_gets_drafts() -> None:
     assert made.engine.prepare()
     large = made.engine.state.under_way
     assert large is not None
-    assert sorted((len(of.waiting), len(of.made)) for of in large._drafts.values()) == [(0, 3), (3, 0), (9, 0)]
+    assert sorted((of.waits, len(of.beside.made)) for of in large._drafts.values()) == [(0, 3), (3, 0), (9, 0)]
     made.engine.on_stream(event)
     assert made.held(1) == [(1, 2), (4, 2), (7, 2)] and made.held(1, reader=1) == [(6,)]
     assert made.held(1, reader=2) == [(1, 2)]
