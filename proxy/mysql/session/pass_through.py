@@ -90,7 +90,7 @@ class PassThrough:
         if executed is not None:
             executed.note_session(state)
             self._upstream.show_owed(executed, data)
-            data = executed.for_mysql(data)
+            data = executed.bound.for_mysql(data)
         elif route.effects.resolves:
             self._before_resolving(route)
         names = self._names(data) if route.effects.recodes else None
