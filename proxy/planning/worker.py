@@ -1,7 +1,7 @@
-"""The helper process that plans: jobs come in over a socket, plans go out. It also defines a job.
+"""The helper process that plans: jobs come in over a socket, plans go out. And what a job is.
 
 Planning a text of 2,000 words takes a tenth of a second and more, and the loop must not stand still for it. The helper
-has little memory and little processor time for each job. If a job takes more, the helper ends, and
+has little memory and a little time on the processor for each job; where a job takes more, the helper ends, and
 `proxy/planning/process.py` starts another.
 """
 
@@ -54,7 +54,7 @@ class Evict:
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """A query to plan. `evict` None: the planner chooses the mode."""
+    """What to plan; `evict` is None where the planner is to choose the mode."""
 
     sql: str
     database: str
@@ -65,7 +65,7 @@ class Job:
 @dataclass(frozen=True, slots=True)
 class Thought:
     """A plan, the session variables on which its answers depend, the fingerprint of its text and its outline. `codes`:
-    the code generated for its reader, as `sqltypes.generated.learn` takes it; empty if no reader was built."""
+    what was generated for its reader, as `sqltypes.generated.learn` takes it; empty where no reader was built."""
 
     plan: QueryPlan
     needs: frozenset[str]
@@ -76,8 +76,8 @@ class Thought:
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """A job as it is sent. Each relation is sent once: `new` has, pickled and by digest, those that the helper lacks.
-    With `forget`, the helper forgets all others first."""
+    """A job as it is sent. A relation is sent once: `new` has the pickled ones that the helper has not got yet, by
+    their digests. With `forget`, the helper forgets all others first."""
 
     sql: str
     database: str
@@ -112,15 +112,15 @@ def planned(job: Job, *, brief: bool = False) -> QueryPlan:
 
 
 def told(plan: QueryPlan, snapshot: SchemaSnapshot) -> Thought:
-    """The plan and everything else to be known of it. Raises UnsupportedQuery."""
+    """The plan with what else is to be known of it. Raises UnsupportedQuery."""
     with refusing():
         found = fingerprint(plan.sql, plan.database)
         return Thought(plan, session_needs(plan, snapshot), found, outline(found.shape))
 
 
 def thought(job: Job) -> Thought:
-    """Does the whole job. It also builds the plan's reader, to know that it can be built, and so that the loop finds
-    its functions compiled."""
+    """The whole of a job. A reader is built of the plan, too, so that it is known that it can be, and so that the loop
+    finds its functions compiled."""
     plan = planned(job)
     with refusing(), recording() as codes:
         Graph(Memory()).install(plan)
