@@ -1,4 +1,4 @@
-"""The bracket of an upquery: what can it have seen?
+"""The bracket of an upquery: what it can have seen.
 
 Stock MySQL does not tell at which position a SELECT was answered. Two readings on the same connection enclose it:
 everything in `lower` (gtid_executed, read before the snapshot) was visible to it; everything visible is in `lower`, or
@@ -29,9 +29,9 @@ class Bracket:
     when the source was quiet. `needed`: all that the position must contain before they are resolved. Treat it as
     immutable.
 
-    `others`: of an answer that some of the source's shards gave, what the position has of the other shards; None: all
-    of the source was asked. The answer would be the same whatever of `others` it had seen. So it counts as seen, and
-    nobody waits for the other shards. `own`: of `lower`, what was read at the shards that were asked.
+    `others`: if only some shards gave the answer, the position's GTIDs of the other shards; None: the whole source was
+    asked. The answer does not depend on `others`. So they count as seen, and nobody waits for the other shards. `own`:
+    the part of `lower` that was read at the asked shards.
     """
 
     __slots__ = ("executed", "history", "lower", "needed", "others", "own", "owned", "uncertain")
@@ -52,17 +52,17 @@ class Bracket:
 
     @classmethod
     def exact(cls, history: History, before: GtidSet, owned: GtidSet, executed: GtidSet) -> Bracket:
-        """Of an upquery that kept what it read locked until `executed` was read; `before` and `owned`: gtid_owned, read
-        after its statements and before `executed`, in this order.
+        """The bracket of an upquery that kept the rows it read locked until `executed` was read. `before` and `owned`:
+        gtid_owned, read after its statements and before `executed`, in this order.
 
-        What is executed and touches what was read was there when it was read: nobody could change it since. What had
-        come to be visible and is not executed was owned before, and still is.
+        An executed transaction that touches those rows was visible when they were read, because nobody could change
+        them since. A transaction that was visible and is not executed was owned before, and still is.
         """
         return cls(history, executed, before.intersection(owned), executed)
 
     def asked(self, gtids: GtidSet) -> GtidSet:
-        """Of these, those that the readings can tell of: what servers have numbered that the readings name. No two
-        shards have a server in common."""
+        """The part of these that the readings can tell of: GTIDs of servers that the readings name. No two shards share
+        a server."""
         if self.others is None:
             return gtids
         return gtids.of_servers(self.own, self.owned, self.executed)

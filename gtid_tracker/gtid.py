@@ -171,7 +171,7 @@ class GtidSet:
         return GtidSet(result)
 
     def of_servers(self, *others: GtidSet) -> GtidSet:
-        """What servers have numbered that have numbered anything in one of the others, under whatever tag."""
+        """Its GTIDs of the servers that have a GTID in one of the others, under any tag."""
         servers = {source[:UUID] for other in others for source in other.intervals}
         return GtidSet({source: bounds for source, bounds in self.intervals.items() if source[:UUID] in servers})
 
@@ -239,7 +239,7 @@ class MutableGtidSet:
         self._frozen = joined
 
     def replace(self, other: GtidSet) -> None:
-        """It is this one from now on, whatever it was."""
+        """Takes the value of another set."""
         self._intervals = {s: list(b) for s, b in other.intervals.items()}
         self._frozen = other
 
@@ -263,7 +263,8 @@ class MutableGtidSet:
 
 
 class CachedParser:
-    """Parses a text that is read again and again (gtid_executed): when it changed, and then only what changed."""
+    """Parses a text that is read again and again (gtid_executed): only when it has changed, and then only the changed
+    part."""
 
     def __init__(self) -> None:
         self._text = ""

@@ -67,10 +67,10 @@ class PositionWaits(Generic[WaiterT]):
         return met
 
     def rolled_back(self, owned: GtidSet, executed: GtidSet) -> dict[WaiterT, GtidSet]:
-        """Those who wait for what this reading finds neither owned nor executed, and what that is. What is executed is
+        """The waiters for GTIDs that this reading finds neither owned nor executed, and those GTIDs. Executed GTIDs are
         not looked for any more.
 
-        It was rolled back if the reading is a later one than the waiter's own, of a server that has lost nothing.
+        Such a GTID was rolled back, if the reading is later than the waiter's own and the server has lost nothing.
         """
         absent: dict[WaiterT, list[Gtid]] = {}
         for gtid, waiters in list(self.unsettled.items()):
@@ -120,7 +120,7 @@ class PositionWaits(Generic[WaiterT]):
         return len(self._places)
 
     def clear(self) -> None:
-        """Forgets all who wait; another position may follow."""
+        """Forgets all waiters; another position may follow."""
         self._filed.clear()
         self._places.clear()
         self.unsettled.clear()

@@ -67,7 +67,7 @@ class Ring(Generic[RecordT]):
     def forget(self) -> Iterator[None]:
         """Drops everything held, for example because the records lack a column that is wanted from now on.
 
-        What is returned frees it, a transaction at a time.
+        The returned iterator frees it, a transaction at a time.
         """
         left = _taken_apart(self._order, self._records)
         self._order, self._records, self._weight = deque(), {}, 0

@@ -23,7 +23,7 @@ FillT = TypeVar("FillT")
 
 
 class Fate(Enum):
-    """What becomes of a record for an entry ahead of the position."""
+    """The fate of a record for an entry ahead of the position."""
 
     APPLIED = "applied"
     TAGGED = "tagged"  # the entry reflects it already
@@ -32,10 +32,10 @@ class Fate(Enum):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Cut:
-    """Where an entry ahead of the position stands: it reflects all of `lower`, and of `doubt` nobody knows.
+    """The state of an entry ahead of the position: it reflects all of `lower`, and perhaps some of `doubt`.
 
-    When the position contains both, the entry is like any other: what it reflects was passed over when it came, a
-    record of `doubt` that concerned it has dropped it.
+    When the position contains both, the entry is like any other. Records that it reflects were skipped when they came,
+    and a record of `doubt` that concerned it has dropped it.
     """
 
     lower: GtidSet

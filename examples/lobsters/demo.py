@@ -87,7 +87,7 @@ def main(arguments: list[str] | None = None) -> int:
         with ExitStack() as started:
             equal = Demo(console, started, shape, options).run()
     except Stopped:
-        console.print("stopped")
+        console.print("\nstopped" if console.is_terminal else "stopped")  # a terminal shows ^C on this line
     except pymysql.MySQLError as error:
         who = "vtgate" if options.upstream.startswith("vitess:") else "MySQL"
         print(f"{who} says: {in_words(error)}", file=sys.stderr)

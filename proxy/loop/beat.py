@@ -1,9 +1,9 @@
-"""A timer that tells how late it is, and that comes before what arrived behind it.
+"""A timer that tells how late it is, and that runs before requests that arrived after it was due.
 
-After a time in which the process did not run (SIGSTOP, a suspended machine) the loop finds the requests of that time
-and its own timers at once, and looks at the requests first. So the timer is one of the kernel's, with a file
-descriptor: epoll tells what is ready in the order in which it became so. The clock goes on while a machine is
-suspended. Where the kernel has no such timer, it is one of the loop's.
+After a freeze (SIGSTOP, a suspended machine) the loop finds its own timers and the requests of that time at once, and
+handles the requests first. So this timer is one of the kernel's, with a file descriptor: epoll reports what is ready in
+the order in which it became so. Its clock goes on while a machine is suspended. If the kernel has no such timer, it is
+one of the loop's.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def _kernel_timers() -> Any:
 
 
 class Beat:
-    """Calls back every so many seconds, from the end of one call to the next one, with the seconds that it is late."""
+    """Calls back every so many seconds, counted from the end of one call to the next, with its lateness in seconds."""
 
     def __init__(self, every: float, call: Callable[[float], None]) -> None:
         self.due = 0.0  # by `now`

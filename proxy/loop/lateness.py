@@ -1,8 +1,8 @@
-"""How late the event loop is, always measured: a timer that is due every 20 ms, and how long after that it runs.
+"""Always measures how late the event loop is, by a timer that is due every 20 ms.
 
-A step of the loop that takes long makes every session wait. A second thread finds out what that step is: it sleeps, and
-where the timer is overdue it looks at the loop's stack once. A machine that is short of processors makes the loop late,
-too; then the loop has used little CPU time of its own.
+A long step of the loop makes every session wait. A second thread finds out which step that is: it sleeps, and if the
+timer is overdue it looks at the loop's stack once. A machine that is short of processors makes the loop late, too; then
+the loop has used little CPU time.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ def nothing() -> None:
 
 
 class Lateness:
-    """From `start` to `stop`, on the running event loop. `doing`: what the loop did when it was last late."""
+    """Runs from `start` to `stop`, on the running event loop. `doing`: the loop's step when it was last late."""
 
     def __init__(self, on_frozen: Callable[[], None] = nothing, on_beat: Callable[[], None] = nothing) -> None:
-        """`on_frozen`: is called where the loop was late by `FROZEN` or more, before it looks at anything that arrived
-        meanwhile; `on_beat`: at each look."""
+        """`on_frozen`: called if the loop was late by `FROZEN` or more, before it handles anything that arrived
+        meanwhile. `on_beat`: called at each look."""
         self._on_frozen, self._on_beat = on_frozen, on_beat
         self.sum = 0.0  # seconds
         self.most = 0.0

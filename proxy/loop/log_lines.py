@@ -1,8 +1,8 @@
-"""Log lines on their way to stderr: a thread writes them, so that a pipe that nobody reads stops nobody else.
+"""Log lines on their way to stderr. A thread writes them, so a pipe that nobody reads stops nobody else.
 
-What waits is bounded. Beyond that lines are dropped and counted; the first line that is written again tells how many.
-One event has a rate, so that clients without an account cannot fill the log: what is left out is told by the next line
-of that event, as `left_out`.
+Waiting lines are bounded. Lines beyond that are dropped and counted; the next line that is written tells how many. Each
+event has a rate limit, so that clients without an account cannot fill the log: the next line of that event tells how
+many were `left_out`.
 """
 
 from __future__ import annotations
@@ -61,10 +61,10 @@ class LogLines:
         return len(text)
 
     def flush(self) -> None:
-        """Nothing: the thread writes at once what it is given."""
+        """Does nothing: the thread writes each line at once."""
 
     def close(self, patience: float = FAREWELL) -> None:
-        """Waits until what was given is written, so many seconds at most."""
+        """Waits until all lines are written, so many seconds at most."""
         until = monotonic() + patience
         with self._change:
             while (self._lines or self._writing or self._untold) and (left := until - monotonic()) > 0:
@@ -82,7 +82,7 @@ class LogLines:
                 self._change.notify_all()
 
     def _taken(self) -> bytes | None:
-        """What is to be written next, once there is something; None at the end."""
+        """Waits for the next line to write; None at the end."""
         with self._change:
             while not self._lines and not self._untold:
                 if self._closed:

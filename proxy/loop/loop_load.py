@@ -37,9 +37,9 @@ def thread_times() -> Callable[[], float]:
 
 
 class LoopLoad:
-    """Of the time between the last two looks: `used`, the seconds in which the loop had something to do; `idle`, the
-    part in which it had nothing. `busy`: the part that was used over about the last half second. `short`: it is so busy
-    that whatever is done on the loop keeps others waiting."""
+    """Between the last two looks: `used`, the seconds in which the loop had work; `idle`, the part without work.
+    `busy`: the used part of about the last half second. `short`: the loop is so busy that any work on it keeps others
+    waiting."""
 
     def __init__(self, times: Callable[[], float] | None = None, clock: Callable[[], float] = time.monotonic) -> None:
         self.idle = 1.0

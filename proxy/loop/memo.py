@@ -1,6 +1,5 @@
-"""What a function gives, computed once per argument: for encoders, which meet the same lengths and small values again
-and again.
-"""
+"""Results of a function, computed once per argument: for encoders, which meet the same lengths and small values again
+and again."""
 
 from __future__ import annotations
 

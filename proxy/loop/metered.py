@@ -1,4 +1,4 @@
-"""The loop's time that a coroutine takes: of its steps, without what it waits for."""
+"""Measures the loop's time of a coroutine: its steps, without its waits."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""What is done again after a while, once it is due: a question to the source, mostly; what has a share of the time."""
+"""Repeated work that becomes due after a while (mostly a question to the source), and work that gets a share of the
+time."""
 
 from __future__ import annotations
 
@@ -29,7 +30,7 @@ class Periodic:
             self._task = asyncio.get_running_loop().create_task(self._do())
 
     def soon(self) -> None:
-        """It is due now. What is under way may have begun too early to count."""
+        """Makes it due now. A run that is under way may have begun too early to count."""
         self._began_at = float("-inf")
 
     async def close(self) -> None:
@@ -39,15 +40,15 @@ class Periodic:
 
 
 class Share:
-    """Something that takes a share of the time and no more: what took a second is not done again for `rest` seconds.
-    `clock`: seconds."""
+    """Work that takes a share of the time and no more: after a second of work it rests for `rest` seconds. `clock`:
+    seconds."""
 
     def __init__(self, rest: float, clock: Callable[[], float]) -> None:
         self._rest, self._clock = rest, clock
         self._due = float("-inf")
 
     def tick(self, do: Callable[[], None]) -> None:
-        """To be called now and then: does it where the time has come. Raises what it raises."""
+        """Call it regularly: it runs the work once that is due. Raises the work's errors."""
         began = self._clock()
         if began >= self._due:
             do()

@@ -1,4 +1,4 @@
-"""Which numbers came lately. What is remembered is bounded: two generations, of which the older one goes."""
+"""The numbers that came lately, bounded: two generations, of which the older one goes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Work of the loop in slices: what takes long gives others their turn in between."""
+"""Work of the loop in slices: long work lets others run in between."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ ROWS_AT_ONCE = 512  # a multiple of 256: over MySQL's protocol each part goes on
 
 
 class Turns:
-    """Those who work in slices on one loop. Each turn of the loop has one slice, and they follow each other in the
-    order in which they came: who else waits for the loop waits for a slice, however many are at it.
+    """The tasks that work in slices on one loop. Each turn of the loop has one slice, and the tasks take turns in the
+    order in which they came. So other work waits for one slice, however many tasks there are.
 
     Invariants: 1. while one waits, `_begin` is scheduled. It is so in the turn behind a slice's begin, too: who comes
     back in that has the next one.
@@ -75,7 +75,7 @@ class Slices:
 
 
 async def in_slices(items: Iterable[Item]) -> AsyncIterator[Item]:
-    """Each of them; others have their turn now and then. Requires: what they do does not disturb the iterable."""
+    """Yields each item; others run now and then. Requires: their work does not change the iterable."""
     slices = Slices()
     for item in items:
         yield item
@@ -83,14 +83,14 @@ async def in_slices(items: Iterable[Item]) -> AsyncIterator[Item]:
 
 
 def taken(items: list[Item]) -> Iterator[Item]:
-    """Each of them, the last first; it is taken out of the list, so that not all are freed at the end."""
+    """Yields each item, the last first, and takes it out of the list, so that not all are freed at the end."""
     while items:
         yield items.pop()
 
 
 async def emptied(items: list[Any], at_once: int = 256) -> None:
-    """Takes all items out of a list that nobody needs any more. What nobody else holds is freed with them: of a million
-    objects that would be a long step."""
+    """Takes all items out of a list that nobody needs any more. That frees the items that nobody else holds: a million
+    at once would be a long step."""
     slices = Slices()
     while items:
         del items[-at_once:]
@@ -98,7 +98,7 @@ async def emptied(items: list[Any], at_once: int = 256) -> None:
 
 
 async def run_in_slices(steps: Generator[None, None, Result]) -> Result:
-    """What the steps return at their end. Others have their turn now and then."""
+    """Runs the steps and returns their result. Others run now and then."""
     slices = Slices()
     while True:
         try:

@@ -1,4 +1,4 @@
-"""What MySQL announces for a client's own text, and what it refuses of it."""
+"""MySQL's announcement for a client's own text, and its refusals."""
 
 from __future__ import annotations
 

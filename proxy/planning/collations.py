@@ -1,7 +1,7 @@
 """The weights of collations, loaded before a plan is installed that compares or sorts by them.
 
-To load those of one collation takes up to a quarter of a second, once in the life of a process. A thread does that:
-where an answer met them first, everybody would wait.
+Loading one collation takes up to a quarter of a second, once in the life of a process. A thread does it. If an answer
+met them first, everybody would wait.
 """
 
 from __future__ import annotations

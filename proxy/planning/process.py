@@ -1,9 +1,8 @@
 """Planning without holding up anybody: small texts are planned in place, all others by a helper process.
 
-The helper (`proxy/planning/worker.py`) starts when it is first needed, and does one job after the other. A job that
-takes it too much time or memory ends it; the query is then no cache ("too costly to plan"), and MySQL answers it. The
-helper also ends when the caller of its job stops waiting, and when this process closes its end of their socket, however
-that comes.
+The helper (`proxy/planning/worker.py`) starts at its first job, and does one job after the other. A job that takes too
+much time or memory ends it; the query then gets no cache ("too costly to plan"), and MySQL answers it. The helper also
+ends when its caller stops waiting, and when this process closes or loses its end of their socket.
 """
 
 from __future__ import annotations
@@ -50,8 +49,8 @@ TOO_COSTLY = "too_costly"
 
 @dataclass(frozen=True, slots=True)
 class PlanningLimits:
-    """Of the helper: for each job `cpu` seconds of the processor and `seconds` by the clock; `start`: seconds until it
-    is ready; `memory`: bytes of its address space."""
+    """Limits of the helper: for each job `cpu` seconds of processor time and `seconds` by the clock; `start`: seconds
+    until it is ready; `memory`: bytes of its address space."""
 
     cpu: float = 2.0
     seconds: float = 20.0
@@ -163,8 +162,8 @@ class PlanningProcess:
         return replace(answer, codes=b"")
 
     async def _aside(self, job: Job) -> Thought | UpwellError:
-        """The helper's answer. Where one died that had done other jobs, a new one tries: those may be why, of a lack of
-        memory, too."""
+        """The helper's answer. If a helper dies that had done other jobs, a new one tries: those jobs may be the cause,
+        of a lack of memory, too."""
         while True:
             experienced = self._helper is not None and self._helper.asked > 0
             answer, died_of = await self._once(job)
@@ -174,7 +173,7 @@ class PlanningProcess:
                 return self._in_vain(job, LIMITS.get(died_of, f"the helper has ended ({died_of})"))
 
     async def _once(self, job: Job) -> tuple[Thought | UpwellError | None, int]:
-        """The helper's answer; or None, and as what it has ended."""
+        """The helper's answer; or None, and how it has ended."""
         done = False
         try:
             if self._helper is None:

@@ -1,7 +1,7 @@
-"""The state directory: whose it is, and which of its files belong to the source.
+"""The state directory: which process owns it, and which of its files belong to the source.
 
-One process owns it at a time: two would overwrite each other's files. A file belongs to a source, whatever address
-leads there: to the server with its UUID, to a keyspace of Vitess, or to what `--name` says.
+One process owns it at a time: two would overwrite each other's files. A file belongs to a source, whatever its address:
+to the server with its UUID, to a keyspace of Vitess, or to the name of `--name`.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ SHOWN = 10  # files of other sources that are named
 
 @contextmanager
 def owned(folder: Path, address: str) -> Iterator[None]:
-    """The folder is this process's, from here to the end. `address`: of its source, for who finds it taken. Raises
-    ConfigError where it is another's, or cannot be written."""
+    """Makes the folder this process's own, from here to the end. `address`: of its source, for a process that finds it
+    taken. Raises ConfigError if it is another's, or cannot be written."""
     path = folder / LOCK
     try:
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -66,13 +66,13 @@ def _told(descriptor: int, text: str) -> None:
 
 
 def digest_of(source: str) -> str:
-    """What stands for a source in the names of its files."""
+    """The part of file names that stands for a source."""
     return hashlib.sha256(source.encode()).hexdigest()[:16]
 
 
 def source_name(name: str, kind: str, history: str) -> str:
-    """What the source is called in the folder. `name`: of the settings, "" where there is none. `history`: whose it is,
-    as the stream tells.
+    """The source's name in the folder. `name`: the setting, "" if there is none. `history`: the source's identity, as
+    the stream tells.
 
     >>> source_name("", "mysql", "3e11fa47"), source_name("shop", "mysql", "3e11fa47")
     ('mysql:3e11fa47', 'name:shop')
@@ -81,9 +81,8 @@ def source_name(name: str, kind: str, history: str) -> str:
 
 
 def find_files(folder: Path, source: str, address: str) -> None:
-    """Finds the files of a source. Those that an earlier version has filed under the address become its own, and so
-    does a copy of the definitions of the server that the address led to before. `address`: without its password.
-    Raises ConfigError."""
+    """Finds the files of a source. It takes over files that an earlier version named by the address, and copies the
+    definitions of the server that had the address before. `address`: without its password. Raises ConfigError."""
     mine = folder / f"caches-{digest_of(source)}.json"
     try:
         for before in sorted(folder.glob(f"*-{digest_of(address)}.*")):

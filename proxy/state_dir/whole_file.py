@@ -1,4 +1,4 @@
-"""Files that are replaced as a whole: whoever reads one sees the old document or the new one."""
+"""Files that are replaced as a whole: a reader sees the old document or the new one."""
 
 from __future__ import annotations
 

@@ -43,7 +43,7 @@ class WrittenBehind:
             self._writer.submit(self._write_last).result()
 
     def close(self) -> None:
-        """As `written`, and ends the thread; what is put later is written at once."""
+        """As `written`, and ends the thread; later documents are written at once."""
         self._writer.shutdown()
         self._write_last()
 
