@@ -141,9 +141,10 @@ class CompressedClient(asyncio.Protocol):
 
     def _inflated(self, done: asyncio.Future[bytes]) -> None:
         self._inflating = False
+        failed = done.cancelled() or done.exception() is not None
         if self._session is None or self._closing or done.cancelled():
             return
-        if done.exception() is not None:
+        if failed:
             self._refuse_inflating()
             return
         self._rest = memoryview(done.result())
