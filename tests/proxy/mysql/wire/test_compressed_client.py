@@ -25,7 +25,7 @@ def test_frames_come_whole_however_their_bytes_arrive(piece: int) -> None:
     rng = random.Random(piece)
     bodies = [rng.randbytes(size) for size in (0, 1, 50, SMALL, SMALL + 1, 3, 200, 0, 9)]
     data = b"".join(frame(body, number & 0xFF, 5) for number, body in enumerate(bodies))
-    held, found = HeldFrames(), []
+    held, found = HeldFrames(), list[bytes]()
     for at in range(0, len(data), piece):
         held.feed(data[at : at + piece])
         while (header := held.header()) is not None and held.size >= HEADER + header[0]:
