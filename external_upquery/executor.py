@@ -1,8 +1,7 @@
 """Runs upqueries and passed-through reads on pooled connections.
 
-At most as many at once as there are connections; the others wait in a bounded queue. An answer is delivered
-synchronously, in the callback that decoded its last byte. A connection that is lost in the middle is replaced and its
-statements are sent once more: they only read.
+What is asked is a job of the scheduler (`external_upquery/scheduler.py`). An answer is delivered synchronously, in the
+callback that decoded its last byte.
 """
 
 from __future__ import annotations
@@ -19,20 +18,17 @@ import structlog
 from dataflow.messages import UpqueryAnswer, UpqueryFailed, UpqueryRequest
 from external_upquery.address import Upstream
 from external_upquery.columns import KNOWN_COLLATIONS, to_result_column
-from external_upquery.connection import Connection, settling
-from external_upquery.deadlines import Deadlines
 from external_upquery.dialect import Asked, Dialect, MysqlDialect, Position
 from external_upquery.job import DEFAULT_ANSWER_LIMIT, Job, Outcome, checked, close_statements, rows_of
-from external_upquery.lock_turns import Turns
 from external_upquery.login import CONNECT_SECONDS
 from external_upquery.passed import Passed
-from external_upquery.pool import Packet, Pool
+from external_upquery.pool import Packet
 from external_upquery.protocol import Answer, ResultSet, query
+from external_upquery.scheduler import Scheduler, nobody
 from external_upquery.shares import ANY, UNKNOWN, kind_of
 from external_upquery.snapshot import COMMIT
-from external_upquery.waiting import Waiting
 from gtid_tracker.gtid import GtidSet
-from sqltypes.errors import DeadlinePassed, Overloaded, SourceDown, SourceError, UpwellError
+from sqltypes.errors import SourceError, UpwellError
 from sqltypes.expression import Row
 from sqltypes.schema import ResultColumn
 
@@ -43,7 +39,6 @@ DEFAULT_QUEUE = 4096  # requests
 LARGEST_ROW = 2 << 20  # bytes of a row that is held: one of a MiB is decoded and encoded in 2.5 ms, in one step
 ASK_AGAIN = 0.01  # seconds between two looks at what is executed, where the source cannot wait by itself
 QUESTION = 5.0  # seconds that a question about the source itself may take
-KILL_AFTER = 0.05  # seconds that an abandoned statement may still take: killing costs a new login
 
 READ_ONLY = query("START TRANSACTION READ ONLY")
 # Without conversion of the answers' character set MySQL announces each column's own collation.
@@ -53,13 +48,7 @@ Deliver = Callable[[UpqueryAnswer | UpqueryFailed], None]
 
 
 class Executor:
-    """Lives on one event loop: make it there. Times are those of the loop's clock.
-
-    Invariants:
-    1. A job is in the queue, or runs on `connection`, or waits for its turn to lock, or has ended.
-    2. While a job waits in the queue that may run, no connection is idle. Reads that have their part of the connections
-       may not, nor jobs for a table or shard that has its part.
-    """
+    """Lives on one event loop: make it there. Times are those of the loop's clock."""
 
     def __init__(
         self,
@@ -73,53 +62,48 @@ class Executor:
         """`dialect`: MySQL's where there is none."""
         self.counters: Counter[str] = Counter()
         self._dialect: Dialect = MysqlDialect() if dialect is None else dialect
-        self._loop = asyncio.get_running_loop()
-        self._pool = Pool(upstream, connections, self._next, self._on_failure, connect_seconds)
-        self._queue: Waiting[Job] = Waiting(connections, queue_limit)
-        self._running: set[Job] = set()
+        spoils = self._dialect.spoils
+        self.jobs = Scheduler(upstream, connections, queue_limit, connect_seconds, spoils, self.counters)
         self._upqueries: dict[int, Job] = {}
-        self._turns: Turns[Job] = Turns()
         self._exact_refused = not self._dialect.locks
         self._collations: dict[int, str] = {}
-        self._deadlines = Deadlines(self._on_deadline)
-        self._closed = False
 
     @property
     def packet(self) -> Packet:
-        return self._pool.packet
+        return self.jobs.pool.packet
 
     @property
     def in_flight(self) -> int:
         """Requests that run at the source now."""
-        return len(self._running)
+        return len(self.jobs.running)
 
     @property
     def queued(self) -> int:
-        return len(self._queue) + len(self._turns)
+        return len(self.jobs.queue) + len(self.jobs.turns)
 
     @property
     def full(self) -> bool:
         """Whether any fill would wait for a connection."""
-        return self._pool.full or not self._queue.would_run(False, ANY)
+        return self.jobs.pool.full or not self.jobs.queue.would_run(False, ANY)
 
     def would_wait(self, shards: Sequence[str] | None, tables: Sequence[str]) -> bool:
         """Whether a fill would wait for a connection. `shards`, `tables`: as `UpqueryRequest` has them."""
         kind = kind_of(self._dialect.reached(shards) or tables)
-        return self._pool.full or not self._queue.would_run(False, kind)
+        return self.jobs.pool.full or not self.jobs.queue.would_run(False, kind)
 
     @property
     def held_back(self) -> int:
         """Requests that wait because their table or shard has its part of the connections."""
-        return self._queue.held_back
+        return self.jobs.queue.held_back
 
     @property
     def connections(self) -> int:
-        return self._pool.size
+        return self.jobs.pool.size
 
     @property
     def down(self) -> UpwellError | None:
         """Why the source cannot be reached, None while it can as far as is known."""
-        return None if self._pool.size else self._pool.error
+        return None if self.jobs.pool.size else self.jobs.pool.error
 
     # -- upqueries -------------------------------------------------------------------------------
 
@@ -147,7 +131,7 @@ class Executor:
 
         job = Job(asked.packets, asked.count, finished, self._dialect.database, deadline=deadline)
         self._upqueries[request.id] = job
-        self._admit(job)
+        self.jobs.admit(job)
 
     def _submit(self, request: UpqueryRequest, deliver: Deliver, deadline: float | None) -> None:
         dialect = self._dialect
@@ -183,11 +167,9 @@ class Executor:
         self.counters["upqueries"] += 1
         if request.exact:
             self.counters["exact_fills"] += 1
-            job.locks = True
-            if not self._turns.take(job, request.tables):
-                self._deadlines.watch(deadline)
-                return
-        self._admit(job)
+            self.jobs.admit_locking(job, request.tables)
+        else:
+            self.jobs.admit(job)
 
     def _not_exact(self, refusal: SourceError | None) -> None:
         """An exact fill got an error. Its statements are sent without locks: what is wrong with them shows then."""
@@ -200,7 +182,7 @@ class Executor:
         """Nobody wants this answer any more: it is not delivered, and the source stops working for it soon."""
         job = self._upqueries.pop(request_id, None)
         if job is not None:
-            self._abandon(job)
+            self.jobs.abandon(job)
 
     # -- reads of clients ------------------------------------------------------------------------
 
@@ -221,7 +203,7 @@ class Executor:
         job.kind = kind_of(self._dialect.reached(None)) or UNKNOWN
         job.read, job.restoring = True, 1
         job.answer_limit = answer_limit
-        answers = await self._run(job)
+        answers = await self.jobs.run(job)
         self.counters["passed"] += 1
         answer = checked(answers, 1)
         if isinstance(answer, ResultSet):
@@ -252,20 +234,20 @@ class Executor:
         job = self._job((sending.packets,), sending.count, database, deadline)
         job.kind = kind_of(self._dialect.waits_for(sending) or tables) or UNKNOWN
         job.read, job.restoring = True, sending.restoring
-        answers = await self._run(job)
+        answers = await self.jobs.run(job)
         self.counters["passed"] += 1
         return self._dialect.passed(sending, answers)
 
     def _job(self, packets: Sequence[bytes], count: int, database: str, deadline: float | None) -> Job:
         """With `database` "", the dialect's is selected, or none."""
         database = database or self._dialect.database
-        job = Job(b"".join(packets), count, _nobody, database, deadline=deadline)
+        job = Job(b"".join(packets), count, nobody, database, deadline=deadline)
         job.no_database = not database
         return job
 
     async def _until_executed(self, goal: GtidSet, patience: float) -> None:
-        until = self._loop.time() + patience
-        while not goal.issubset(await self.executed()) and (left := until - self._loop.time()) > 0:
+        until = asyncio.get_running_loop().time() + patience
+        while not goal.issubset(await self.executed()) and (left := until - asyncio.get_running_loop().time()) > 0:
             await asyncio.sleep(min(left, ASK_AGAIN))
 
     async def executed(self) -> GtidSet:
@@ -283,11 +265,11 @@ class Executor:
         """The answers to commands that leave the session as it was, errors among them. `shards`: that are waited for.
         `count`: of commands, where packets have several. `restoring`: so many of the last ones leave it so. Raises
         SourceDown, DeadlinePassed, Overloaded."""
-        deadline = self._loop.time() + QUESTION
+        deadline = asyncio.get_running_loop().time() + QUESTION
         commands = len(packets) if count is None else count
-        job = Job(b"".join(packets), commands, _nobody, self._dialect.database, deadline=deadline)
+        job = Job(b"".join(packets), commands, nobody, self._dialect.database, deadline=deadline)
         job.kind, job.restoring = kind_of(shards), restoring
-        return await self._run(job)
+        return await self.jobs.run(job)
 
     async def question(self, sql: str) -> list[Row]:
         """The rows of a statement about the source itself, which no database that is selected changes. Raises
@@ -314,21 +296,10 @@ class Executor:
         job = self._job((sending.packets,), sending.count, database, deadline)
         job.kind = kind_of(self._dialect.waits_for(sending) or tables) or UNKNOWN
         job.prepared, job.before_release, job.restoring = sending.prepared, close_statements, sending.restoring
-        answer = self._dialect.described(sending, await self._run(job))
+        answer = self._dialect.described(sending, await self.jobs.run(job))
         if isinstance(answer, SourceError):
             raise answer
         return tuple(to_result_column(column, self._collations) for column in answer.columns), answer.parameters
-
-    async def _run(self, job: Job) -> list[Answer]:
-        future: asyncio.Future[list[Answer]] = self._loop.create_future()
-
-        job.finished = settling(future)
-        self._admit(job)
-        try:
-            return await future
-        except asyncio.CancelledError:
-            self._abandon(job)
-            raise
 
     async def start(self) -> str:
         """Opens the first connection; the source's version. Raises SourceDown, SourceError, ConfigError."""
@@ -336,176 +307,11 @@ class Executor:
 
     def close(self) -> None:
         """Ends everything: requests that wait or run get SourceDown."""
-        self._end_all()
-        self._pool.close()
+        self.jobs.close()
 
     async def stop(self, patience: float) -> None:
-        """As `close`. The source is told to end what it still runs: a statement does not end with its client.
-        `patience`: seconds that this may take."""
-        running = tuple(self._running)
-        self._end_all()
-        for job in running:
-            self._kill(job)
-        with suppress(TimeoutError):
-            await asyncio.wait_for(self._pool.killed(), patience)
-        self._pool.close()
-
-    def _end_all(self) -> None:
-        self._closed = True
-        self._deadlines.close()
-        for job in (*self._queue.take(_anybody), *self._running, *self._turns):
-            self._end(job, SourceDown("the proxy is stopping"))
-
-    # -- scheduling ------------------------------------------------------------------------------
-
-    def _admit(self, job: Job) -> None:
-        self._deadlines.watch(job.deadline)
-        if self._queue.may_run(job):
-            connection = self._pool.take()
-            if connection is not None:
-                self._start(job, connection)
-                return
-        error = self._pool.refusal()
-        if error is None and not self._queue.has_room(job):
-            self.counters["overloaded"] += 1
-            error = Overloaded(f"{len(self._queue)} requests wait for the source already, the limit")
-        if self._closed:
-            error = SourceDown("the proxy is stopping")
-        if error is not None:
-            # Later: the caller has not returned yet from the call that it is told about.
-            self._loop.call_soon(self._end, job, error)
-            return
-        self._queue.add(job)
-        if not self._queue.due:
-            return
-        if (connection := self._pool.take()) is not None:
-            self._next(connection)
-        else:
-            self._pool.grow()
-
-    def _start(self, job: Job, connection: Connection) -> None:
-        if job.no_database and connection.database:
-            # A selected database cannot be unselected: begin anew.
-            connection.close()
-            self._queue.add_first(job)
-            self._pool.grow()
-            return
-        job.connection = connection
-        self._running.add(job)
-        self._queue.started(job)
-
-        def finished(outcome: Outcome) -> None:
-            self._on_finished(job, connection, outcome)
-
-        connection.run(
-            job.packets,
-            job.count,
-            finished,
-            database=job.database,
-            prepared=job.prepared,
-            row_limit=job.answer_limit,
-            largest_row=job.largest_row,
-        )
-
-    def _on_finished(self, job: Job, connection: Connection, outcome: Outcome) -> None:
-        if job in self._running:
-            self._running.discard(job)
-            self._queue.ended(job, answered=not isinstance(outcome, UpwellError))
-        if isinstance(outcome, SourceDown) and not job.retried and not job.ended and not self._closed:
-            job.retried = True
-            job.connection = None
-            self.counters["retried"] += 1
-            self._queue.add_first(job)
-            self._serve_or_grow()
-            return
-        job.release(connection, outcome, self._dialect.spoils)
-        # First the next request, then the answer: the source works while the answer is taken in.
-        self._next(connection)
-        self._end(job, outcome)
-
-    def _next(self, connection: Connection) -> None:
-        """The connection is free: the next job, if one waits."""
-        while connection.alive and (job := self._queue.next()) is not None:
-            if not job.ended:
-                self._start(job, connection)
-                if self._pool.idle and self._queue.due:  # what one has given back lets two of others run
-                    self._serve_or_grow()
-                return
-        self._pool.give_back(connection)
-        if self._queue.due:
-            self._serve_or_grow()
-
-    def _serve_or_grow(self) -> None:
-        connection = self._pool.take()
-        if connection is not None:
-            self._next(connection)
-            return
-        error = self._pool.refusal()
-        if error is not None:
-            self._on_failure(error)
-        else:
-            self._pool.grow()
-
-    def _on_failure(self, error: UpwellError) -> None:
-        """An attempt to connect has failed. Where no connection is left, nobody waits for the next attempt."""
-        if self._pool.size:
-            return
-        for job in self._queue.take(_anybody):
-            self._end(job, error)
-
-    def _end(self, job: Job, outcome: Outcome) -> None:
-        self._leave(job)
-        if not job.ended:
-            job.ended = True
-            finished, job.finished = job.finished, _nobody  # what is told knows the job: no cycle stays behind
-            finished(outcome)
-
-    def _leave(self, job: Job) -> None:
-        """Where the job had a turn to lock, others have theirs. While it runs, it still locks, wanted or not."""
-        if job.locks and job not in self._running:
-            job.locks = False
-            for other in self._turns.leave(job):
-                self._admit(other)
-
-    def _abandon(self, job: Job) -> None:
-        """The job's answer is not wanted. Where it runs, it is killed unless it ends by itself at once."""
-        if job.ended:
-            return
-        job.ended = True
-        job.finished = _nobody
-        self.counters["cancelled"] += 1
-        if job in self._running:
-            self._loop.call_later(KILL_AFTER, self._kill, job)
-            return
-        if job in self._queue:
-            self._queue.remove(job)
-        self._leave(job)
-
-    def _kill(self, job: Job) -> None:
-        if job in self._running and job.connection is not None:
-            self.counters["killed"] += 1
-            self._pool.kill(job.connection)
-
-    def _on_deadline(self, now: float) -> None:
-        everybody = (*self._queue, *self._running, *self._turns)
-        late = [job for job in everybody if job.deadline is not None and job.deadline <= now]
-        if late:
-            self._queue.take(lambda job: job.deadline is not None and job.deadline <= now)
-        for job in late:
-            self.counters["deadlines"] += 1
-            self._end(job, DeadlinePassed("the deadline passed before the source answered"))
-            self._kill(job)
-        for job in (*self._queue, *self._running, *self._turns):
-            if not job.ended:
-                self._deadlines.watch(job.deadline)
-
-
-def _anybody(job: Job) -> bool:
-    return True
-
-
-def _nobody(outcome: Outcome) -> None:
-    raise AssertionError("a job was run without somebody to tell")
+        """As `Scheduler.stop`."""
+        await self.jobs.stop(patience)
 
 
 def _integer(value: object) -> int:

@@ -112,7 +112,7 @@ class Life:
 
     async def forget(self) -> None:
         """Automatic caching drops what it has made, as where that does not pay."""
-        for name in list(self.auto._made):
+        for name in list(self.auto.made):
             await self.auto._drop(name, "by chance", bar=False)
 
     async def unlogged(self) -> None:

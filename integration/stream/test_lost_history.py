@@ -129,7 +129,7 @@ async def without_a_gtid_while_the_stream_is_away(scene: Scene) -> None:
         written.wait()
         return log_in(account)
 
-    with patch("vstream.binlog.source.log_in", late):
+    with patch("vstream.binlog.connection.log_in", late):
         scene.proxy.binlog.reconnect("the network failed")
         try:
             await without_a_gtid(scene)

@@ -255,7 +255,7 @@ def test_random_ddl_beside_writes(own_mysql: OwnMySQL, tmp_path: Path, late: str
 
 def known_at_once(patch: pytest.MonkeyPatch) -> None:
     """Rows of before the table was reflected are decoded."""
-    patch.setattr("vstream.binlog.source.told", lambda asked, possible: told(asked, GtidSet.empty()))
+    patch.setattr("vstream.binlog.asking.told", lambda asked, possible: told(asked, GtidSet.empty()))
 
 
 def reflected_at_once(patch: pytest.MonkeyPatch) -> None:

@@ -63,7 +63,7 @@ def test_cold_keys_of_other_tables_are_filled_while_a_table_is_locked(
                     asyncio.ensure_future(proxy.client.cache(names[at % len(names)]).get(2 + at, timeout=300))
                     for at in range(MISSES)
                 ]
-                shares, locked = executor._queue.shares, f"`{database}`.`t`"
+                shares, locked = executor.jobs.queue.shares, f"`{database}`.`t`"
                 await until(lambda: shares.asked(locked) >= 4 and 0 < executor.queued == executor.held_back)
                 for key in range(100, 110):
                     for name, query in OTHERS.items():

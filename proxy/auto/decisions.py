@@ -17,14 +17,14 @@ long derivations are measured, and its hits must save more. Until they do, fills
 from __future__ import annotations
 
 import asyncio
-from collections import OrderedDict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from math import exp
 
 import structlog
 
 from planner.text.hints import without_mode
+from proxy.auto.barred import Barred
 from proxy.auto.cost_comparison import TwoWays
 from proxy.auto.fill_budget import SAVED_US, FillBudget
 from proxy.auto.made_cache import LEAST_HITS, MINUTE, OF_WRITES, Caches, Made
@@ -55,16 +55,6 @@ MOSTLY, PATIENCE = 0.5, 4.0  # where so much of the reads are hits, a cache is j
 REPEATED = 0.95
 MOST_HELD = 20_000  # keys of a small table that are filled together; how many it has is an estimate
 LATENESS = 3.0  # of a read's time so many times the loop's lateness may have been spent waiting for the loop
-MOST_BARRED = 1000
-
-Shape = tuple[str, str]  # text, database
-
-
-@dataclass(slots=True)
-class _Bar:
-    until: float
-    seconds: float
-    why: str
 
 
 @dataclass(slots=True)
@@ -86,7 +76,7 @@ class AutoCache:
     """Makes and drops caches.
 
     Invariants:
-    1. `_made` has the automatic caches that exist, by name, as of the last look.
+    1. `made` has the automatic caches that exist, by name, as of the last look.
     2. At most `policy.most` exist, and none is made while they hold more than ROOM_SHARE of `policy.memory`.
     """
 
@@ -105,9 +95,9 @@ class AutoCache:
     )
 
     def __post_init__(self) -> None:
-        self._made: dict[str, Made] = {}
+        self.made: dict[str, Made] = {}  # the caches that there are, by name
         self._ways = TwoWays()
-        self._barred: OrderedDict[Shape, _Bar] = OrderedDict()
+        self._barred = Barred(self.policy)
         self._looks = _Looks(self.clock(), self.clock(), self.clock())
 
     # -- when --------------------------------------------------------------------------------------------------------
@@ -135,25 +125,20 @@ class AutoCache:
                 looks.rising = now
             looks.many = many
             if self.load.busy > LEAST_BUSY and many:
-                self._ways.note(now, seconds, self.load.used, statements, caching=bool(self._made))
+                self._ways.note(now, seconds, self.load.used, statements, caching=bool(self.made))
         if self.budget is None:
             return
         hits: dict[str, int] = {}
         for cache in self.caches.automatic():
-            made = self._made.get(cache.name)
+            made = self.made.get(cache.name)
             if made is not None:
                 hits[cache.name], made.paid_hits = max(0, cache.hits - made.paid_hits), cache.hits
         self.budget.tick(seconds, self.load.idle if self.load is not None else 1.0, hits)
 
-    @property
-    def made(self) -> Mapping[str, Made]:
-        """The caches that there are, by name."""
-        return self._made
-
     def take_back(self, name: str, entry: ProxiedQuery, direct_us: float, worth: float, tables: frozenset[str]) -> None:
         """A cache of an earlier run has been taken over. `direct_us`, `worth`, `tables`: as `Made` had them."""
         now = self.clock()
-        self._made[name] = Made(entry, now, direct_us, worth=worth, read_at=now, woke=now, tables=tables)
+        self.made[name] = Made(entry, now, direct_us, worth=worth, read_at=now, woke=now, tables=tables)
         if self.budget is not None:
             self.budget.open(name, worth)
 
@@ -208,7 +193,7 @@ class AutoCache:
         that now also writes shows that within two looks. The queries are not barred: under such a load their caches are
         not made again. `decay`: of the counts of a second."""
         for cache in self.caches.automatic():
-            made = self._made.get(cache.name)
+            made = self.made.get(cache.name)
             if made is None:
                 continue
             writes = self.writes.of_now(made.tables)
@@ -221,7 +206,7 @@ class AutoCache:
 
     async def _step_back(self, why: str) -> None:
         """Drops what does not save so much of MySQL's time that it is kept all the same."""
-        for name, made in list(self._made.items()):
+        for name, made in list(self.made.items()):
             if not made.saves_much:
                 await self._drop(name, why)
         self._ways.changed(self.clock())
@@ -233,20 +218,20 @@ class AutoCache:
         there: dict[str, Made] = {}
         for cache in self.caches.automatic():
             info = cache.info()
-            made = self._made.get(info.name)
+            made = self.made.get(info.name)
             if made is not None:
                 made.count(info, decay, now)
                 there[info.name] = made
             await asyncio.sleep(0)  # sizes are sums over some hundred keys: others come between them
-        for name in self._made.keys() - there.keys():
-            self._bar(self._made[name], "somebody has dropped its cache", self.policy.longest_bar)
+        for name in self.made.keys() - there.keys():
+            self._barred.add(self.made[name], "somebody has dropped its cache", now, self.policy.longest_bar)
             self._close_account(name)
-        self._made = there
+        self.made = there
 
     def _losing(self, now: float) -> list[tuple[str, str]]:
         """Names of the caches to be dropped, with the reason."""
-        losing = {name: why for name, made in self._made.items() if (why := self._why_drop(made, now))}
-        kept = {name: made for name, made in self._made.items() if name not in losing}
+        losing = {name: why for name, made in self.made.items() if (why := self._why_drop(made, now))}
+        kept = {name: made for name, made in self.made.items() if name not in losing}
         held = sum(made.bytes for made in kept.values())
         if held > self.policy.memory:
             for name, made in sorted(kept.items(), key=lambda item: item[1].saved_us / max(1, item[1].bytes)):
@@ -282,11 +267,11 @@ class AutoCache:
         return ""
 
     async def _drop(self, name: str, why: str, *, bar: bool = True) -> None:
-        made = self._made.pop(name)
+        made = self.made.pop(name)
         self._close_account(name)
         self._ways.changed(self.clock())
         if bar:
-            self._bar(made, why)
+            self._barred.add(made, why, self.clock())
         try:
             await self.caches.drop_automatic(name)
         except UnknownCache:
@@ -298,18 +283,6 @@ class AutoCache:
         if self.budget is not None:
             self.budget.close(name)
 
-    def _bar(self, made: Made, why: str, least: float = 0.0) -> None:
-        """The shape gets no cache for a time, which is longer each time."""
-        policy, now = self.policy, self.clock()
-        shape = made.entry.shape, made.entry.database
-        before = self._barred.pop(shape, None)
-        again = before is not None and now - made.at < policy.settled
-        seconds = max(least, before.seconds * 2 if before is not None and again else policy.bar)
-        seconds = min(seconds, policy.longest_bar)
-        self._barred[shape] = _Bar(now + seconds, seconds, why)
-        while len(self._barred) > MOST_BARRED:
-            self._barred.popitem(last=False)
-
     # -- what there might be -----------------------------------------------------------------------------------------
 
     async def _make(self, now: float) -> None:
@@ -318,9 +291,9 @@ class AutoCache:
         if now - self._looks.rising < RISING and not self.was_short:
             return  # a flood has begun: whether it leaves the loop time is not known yet
         if self.was_short:
-            if not (self._made or self._ways.is_known(now)):
+            if not (self.made or self._ways.is_known(now)):
                 return
-            if sum(made.saved_lately_us for made in self._made.values()) < 0:
+            if sum(made.saved_lately_us for made in self.made.values()) < 0:
                 return
         planned, most = 0, AT_ONCE_SHORT if self.was_short else AT_ONCE
         for entry in self._wanting(now):
@@ -337,7 +310,7 @@ class AutoCache:
                 return
             except UpwellError as error:
                 log.warning("automatic_cache_failed", query=entry.shape, why=error.message)
-                self._bar(Made(entry, now, 0.0), error.message)
+                self._barred.add(Made(entry, now, 0.0), error.message, self.clock())
 
     def _is_worth_planning(self, entry: ProxiedQuery) -> bool:
         """Whether nothing that is known of the shape keeps it from a cache."""
@@ -388,8 +361,8 @@ class AutoCache:
     def why_not(self, entry: ProxiedQuery) -> str:
         """Why a shape that could be cached has no cache."""
         now, policy = self.clock(), self.policy
-        bar = self._barred.get((entry.shape, entry.database))
-        if bar is not None and bar.until > now:
+        bar = self._barred.at((entry.shape, entry.database), now)
+        if bar is not None:
             return f"not again for {bar.until - now:.0f} s: {bar.why}"
         reads = round(entry.lately + entry.able - entry.marked)
         needed = policy.needed(entry.p50_us, idle=self._has_time)
@@ -408,7 +381,7 @@ class AutoCache:
 
     def decided(self, name: str) -> str:
         """What is to become of a cache, "" if it is no automatic one."""
-        made, now = self._made.get(name), self.clock()
+        made, now = self.made.get(name), self.clock()
         if made is None:
             return ""
         figures = f"{made.hits:.0f} of {made.reads:.0f} reads in the last minute were hits"
@@ -421,7 +394,7 @@ class AutoCache:
     def _wanting(self, now: float) -> list[ProxiedQuery]:
         """Shapes that are asked often and long enough, the busiest first."""
         policy = self.policy
-        made = {(made.entry.shape, made.entry.database) for made in self._made.values()}
+        made = {(made.entry.shape, made.entry.database) for made in self.made.values()}
         found = []
         idle = self._has_time
         for entry in self.proxied:
@@ -429,8 +402,8 @@ class AutoCache:
                 continue
             if round(entry.lately) < policy.needed(entry.p50_us, idle=idle):
                 continue
-            bar = self._barred.get((entry.shape, entry.database))
-            if (entry.shape, entry.database) not in made and (bar is None or bar.until <= now):
+            shape = entry.shape, entry.database
+            if shape not in made and self._barred.at(shape, now) is None:
                 found.append(entry)
         return sorted(found, key=lambda entry: -entry.lately * entry.p50_us)
 
@@ -444,7 +417,7 @@ class AutoCache:
         while not self._has_room():
             less = [
                 (made.saved_us, name)
-                for name, made in self._made.items()
+                for name, made in self.made.items()
                 if now - made.at >= MINUTE and made.saved_us * WORTH_MORE < busy_us
             ]
             if not less:
@@ -453,8 +426,8 @@ class AutoCache:
         return True
 
     def _has_room(self) -> bool:
-        held = sum(made.bytes for made in self._made.values())
-        return len(self._made) < self.policy.most and held <= self.policy.memory * ROOM_SHARE
+        held = sum(made.bytes for made in self.made.values())
+        return len(self.made) < self.policy.most and held <= self.policy.memory * ROOM_SHARE
 
     async def _create(
         self, entry: ProxiedQuery, best: ProxiedQuery, now: float, tables: frozenset[str], *, hold: bool
@@ -467,7 +440,7 @@ class AutoCache:
             return  # somebody was quicker
         of = entry if without_mode(best.shape) is None else best  # other sessions may need another one of `entry`
         worth = SAVED_US + max(0.0, entry.p50_us - LATENESS * self.late() * 1e6)
-        self._made[info.name] = Made(of, now, entry.p50_us, worth=worth, read_at=now, woke=now, tables=tables)
+        self.made[info.name] = Made(of, now, entry.p50_us, worth=worth, read_at=now, woke=now, tables=tables)
         if self.budget is not None:
             self.budget.open(info.name, worth)
         if hold:

@@ -72,6 +72,7 @@ class BinlogSource:
         """`heartbeat`: seconds. `server_id`: must be used by no other reader of that server; made up if not given.
         `ask`: what the server owns and has executed now; without it rows are not decoded where the binlog does not name
         columns. Raises UpwellError."""
+        self.history: History = ""  # of the server that answered last
         self.unfit = ""  # why its stream would lack changes; "" while it can be followed
         self.pauses = Pauses(_SMALLEST_PAUSE, _LARGEST_PAUSE, chance)
         self.logins = 0  # after which the binlog was followed
@@ -93,11 +94,6 @@ class BinlogSource:
         self._refusal = Refusal()
         self._known: Known | None = None  # what the server told of itself at the last login
         self._broken_at: tuple[Gtid | None, int | None] | None = None
-
-    @property
-    def history(self) -> History:
-        """Of the server that answered last."""
-        return self._known.server_uuid if self._known is not None else ""
 
     @property
     def skew(self) -> float:
@@ -168,7 +164,7 @@ class BinlogSource:
         self._sink = sink
         self.asking.start(named=_names_columns(session))
         self._assembler.position.update(start)
-        self._known = _known(session)
+        self.history, self._known = session.server_uuid, _known(session)
         self._lag.current()
         self._task = asyncio.get_running_loop().create_task(self._run(session), name="binlog")
         return start
@@ -275,12 +271,12 @@ class BinlogSource:
             self._begin_anew(session, reason)
         elif known is not None and known.restarted(told):
             self._give(Restarted(self.position))
-        self._known = told
+        self.history, self._known = session.server_uuid, told
 
     def _begin_anew(self, session: Session, reason: str) -> None:
         told, self._no_way = bool(self._no_way), ""
         self._assembler.begin_anew(MutableGtidSet(session.executed))
-        self._known = _known(session)
+        self.history, self._known = session.server_uuid, _known(session)
         self._gap(reason, told=told)
 
     def _on_dump_lost(self, lost: DumpLost) -> None:

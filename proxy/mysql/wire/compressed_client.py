@@ -4,38 +4,26 @@ does: to the transport it is the protocol, to the session's wire it is the trans
 MySQL takes a client's frames one command after the other, and so they are handed on here: frames have numbers that both
 sides count, from 0 with each command. What comes ahead waits until the session has answered.
 
-Whatever takes longer than a frame is compressed, or inflated, in a thread, and what follows it waits.
+Whatever takes longer than a frame is inflated in a thread, and what follows it waits.
 
 Invariants:
-1. What is written goes out in order; `_queue` is empty unless a thread is at work, or the socket takes no more.
-2. The socket is not read from while the session does not want it, or more than `HELD` bytes wait of which the first
+1. The socket is not read from while the session does not want it, or more than `HELD` bytes wait of which the first
    frame is complete.
-3. `_number` is that of the next frame, whichever way it goes.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections import deque
 from typing import Any, Protocol
 
-from proxy.mysql.wire.compression import (
-    FRAME,
-    HEADER,
-    SMALLEST,
-    Compression,
-    PacketNumbers,
-    framed,
-    frames_of,
-    unpacked,
-)
+from proxy.mysql.wire.compressed_output import CompressedOutput
+from proxy.mysql.wire.compression import HEADER, Compression, PacketNumbers, unpacked
+from proxy.mysql.wire.held_frames import HeldFrames
 from proxy.mysql.wire.packets import Malformed, error_payload, packet
-from proxy.mysql.wire.sockets import HELD, SOCKET_HIGH
+from proxy.mysql.wire.sockets import HELD
 
 AT_ONCE = 64 * 1024  # bytes that are inflated on the loop: a fifth of a millisecond
-JOB = 8 * FRAME  # bytes that are compressed before the socket is asked again whether it takes more
 TURN = 32  # frames of one client, then others are looked after
-SLOW = 2048  # bytes that are compressed on the loop at one of zstd's slow levels
 
 
 class FramedSession(Protocol):
@@ -66,32 +54,23 @@ class CompressedClient(asyncio.Protocol):
         self._below = below
         self._compression = compression
         self._session: FramedSession | None = session
-        self._largest_at_once = SLOW if compression.slow else FRAME
-        self._number = 0
+        self._output = CompressedOutput(below, compression, self._on_full, self.go_on)
         self._begun = False
-        # From the client.
-        self._held = bytearray()
-        self._at = 0  # what is held begins there
+        self._held = HeldFrames()
         self._rest = memoryview(b"")  # of the packets of a frame
         self._numbers = PacketNumbers()
         self._turned = False  # something was written since the last frame came
         self._empty = False  # the last frame: the next one goes on from its number, and still begins a command
         self._wanted = self._reading = True  # by the session; from the socket
         self._inflating = self._handing_on = False
-        # To the client.
-        self._queue: deque[bytes] = deque()
-        self._queued = 0
-        self._packing = False
-        self._takes = True  # the socket
-        self._told_full = False
-        self._closing = self._ends = False
+        self._closing = False
 
     # -- from the client -----------------------------------------------------------------------------------------------
 
     def data_received(self, data: bytes) -> None:
         if self._session is None or self._session.closed:
             return
-        self._held += data
+        self._held.feed(data)
         self.go_on()
 
     def go_on(self) -> None:
@@ -116,48 +95,33 @@ class CompressedClient(asyncio.Protocol):
             return False
         if self._rest:
             return self._receive()
-        at = self._at
-        if len(held) - at < HEADER:
+        header = held.header()
+        if header is None:
             return False
         begins = self._numbers.between
         asked = session.next_number if begins else None
         if begins and asked is None and not self._begins_command(session):
             return False
-        size = held[at] | held[at + 1] << 8 | held[at + 2] << 16
-        announced = held[at + 4] | held[at + 5] << 8 | held[at + 6] << 16
-        if held[at + 3] != self._number & 0xFF:
+        size, number, announced = header
+        if number != self._output.number & 0xFF:
             self._refuse(1156, "Got packets out of order")
             return False
-        if len(held) - at < HEADER + size:
+        if held.size < HEADER + size:
             return False
-        body = self._body(at + HEADER, at + HEADER + size)
-        self._number += 1
+        body = held.take(size)
+        self._output.number += 1
         if begins:
             first = 0 if asked is None else asked if self._turned else self._numbers.next
             self._numbers.begin(first, series=asked is not None)
         self._turned = False
         return self._take(body, announced)
 
-    def _body(self, start: int, end: int) -> memoryview:
-        """Takes a frame's bytes. Those of a small one are copied, and those of a large one given away: else many small
-        ones, or a large one, would have all that is there moved each time."""
-        held = self._held
-        if end - start > AT_ONCE:
-            self._held, self._at = held[end:], 0
-            return memoryview(held)[start:end]
-        body = memoryview(bytes(held[start:end]))
-        self._at = end
-        if end * 2 >= len(held):
-            del held[:end]
-            self._at = 0
-        return body
-
     def _begins_command(self, session: FramedSession) -> bool:
         """Whether it is a command's turn. Its frames are numbered from 0."""
-        if session.busy or self._queue or self._packing:
+        if session.busy or not self._output.idle:
             return False
         if not self._empty:
-            self._number = 0
+            self._output.number = 0
         return True
 
     def _take(self, body: memoryview, announced: int) -> bool:
@@ -177,9 +141,10 @@ class CompressedClient(asyncio.Protocol):
 
     def _inflated(self, done: asyncio.Future[bytes]) -> None:
         self._inflating = False
+        failed = done.cancelled() or done.exception() is not None
         if self._session is None or self._closing or done.cancelled():
             return
-        if done.exception() is not None:
+        if failed:
             self._refuse_inflating()
             return
         self._rest = memoryview(done.result())
@@ -201,12 +166,11 @@ class CompressedClient(asyncio.Protocol):
 
     def _refuse(self, number: int, message: str) -> None:
         if self._session is not None:
-            self._session.end_with(packet(error_payload(number, "08S01", message), self._number))
+            self._session.end_with(packet(error_payload(number, "08S01", message), self._output.number))
 
     def _mind_reading(self) -> None:
-        held, at = self._held, self._at
-        there = len(held) - at
-        whole = there > HELD and there >= HEADER + int.from_bytes(held[at : at + 3], "little")
+        there, header = self._held.size, self._held.header()
+        whole = there > HELD and header is not None and there >= HEADER + header[0]
         reading = self._wanted and not whole
         if reading != self._reading and not self._below.is_closing():
             self._reading = reading
@@ -216,9 +180,8 @@ class CompressedClient(asyncio.Protocol):
         return self.protocol.eof_received()
 
     def connection_lost(self, error: Exception | None) -> None:
-        self._queue.clear()
-        self._held, self._at, self._rest = bytearray(), 0, memoryview(b"")
-        self._queued = 0
+        self._output.drop(lost=True)
+        self._held, self._rest = HeldFrames(), memoryview(b"")
         self._closing, self._session = True, None
         self.protocol.connection_lost(error)
 
@@ -232,70 +195,22 @@ class CompressedClient(asyncio.Protocol):
             self._below.write(data)
             return
         self._turned = True
-        if not self._queue and not self._packing and len(data) <= max(self._largest_at_once, SMALLEST):
-            self._below.write(framed(data, self._number, self._compression))
-            self._number += 1
-            if self._held:  # perhaps it was what they waited for
-                asyncio.get_running_loop().call_soon(self.go_on)
-            return
-        self._queue.append(data)
-        self._queued += len(data)
-        self._mind_fullness()
-        self._pack_next()
+        if self._output.write(data) and self._held:  # perhaps it was what they waited for
+            asyncio.get_running_loop().call_soon(self.go_on)
 
     def unasked(self) -> None:
         """What is written next belongs to no command: MySQL says goodbye."""
-        self._number = 0
+        self._output.number = 0
 
-    def _pack_next(self) -> None:
-        if self._packing or not self._queue or not self._takes:
-            return
-        data = self._queue.popleft()
-        if len(data) > JOB:
-            self._queue.appendleft(data[JOB:])
-            data = data[:JOB]
-        self._packing = True
-        number, self._number = self._number, self._number + frames_of(len(data))
-        job = asyncio.get_running_loop().run_in_executor(None, framed, data, number, self._compression)
-        job.add_done_callback(lambda done: self._packed(done, len(data)))
-
-    def _packed(self, done: asyncio.Future[bytes], size: int) -> None:
-        self._packing = False
-        if self._session is None or done.cancelled():
-            return
-        self._queued -= size
-        if self._below.is_closing():
-            return
-        self._below.write(done.result())
-        self._pack_next()
-        self._mind_fullness()
-        if not self._queue and not self._packing:
-            self._end()
-            self.go_on()
-
-    def _end(self) -> None:
-        """What was put off until all is sent."""
-        if self._ends and not self._below.is_closing():
-            self._below.write_eof()
-        if self._closing:
-            self._below.close()
+    def _on_full(self, full: bool) -> None:
+        """Tells the session, as a transport does."""
+        self.protocol.pause_writing() if full else self.protocol.resume_writing()
 
     def pause_writing(self) -> None:
-        self._takes = False
-        self._mind_fullness()
+        self._output.takes(more=False)
 
     def resume_writing(self) -> None:
-        self._takes = True
-        self._pack_next()
-        self._mind_fullness()
-
-    def _mind_fullness(self) -> None:
-        """Tells the session, as a transport does."""
-        limit = SOCKET_HIGH // 4 if self._told_full else SOCKET_HIGH
-        full = not self._takes or self._queued > limit
-        if full != self._told_full and self._session is not None:
-            self._told_full = full
-            self.protocol.pause_writing() if full else self.protocol.resume_writing()
+        self._output.takes(more=True)
 
     # -- as the session's wire sees it ---------------------------------------------------------------------------------
 
@@ -303,7 +218,7 @@ class CompressedClient(asyncio.Protocol):
         self._below.set_write_buffer_limits(high)
 
     def get_write_buffer_size(self) -> int:
-        return self._queued + self._below.get_write_buffer_size()
+        return self._output.waiting + self._below.get_write_buffer_size()
 
     def get_extra_info(self, name: str, default: Any = None) -> Any:
         return self._below.get_extra_info(name, default)
@@ -315,10 +230,7 @@ class CompressedClient(asyncio.Protocol):
         return self._below.can_write_eof()
 
     def write_eof(self) -> None:
-        if self._queue or self._packing:
-            self._ends = True
-        else:
-            self._below.write_eof()
+        self._output.write_eof()
 
     def pause_reading(self) -> None:
         self._wanted = False
@@ -332,10 +244,9 @@ class CompressedClient(asyncio.Protocol):
     def close(self) -> None:
         """What was written is sent first."""
         self._closing = True
-        if not self._queue and not self._packing:
-            self._below.close()
+        self._output.close()
 
     def abort(self) -> None:
         self._closing = True
-        self._queue.clear()
+        self._output.drop(lost=False)
         self._below.abort()
