@@ -18,21 +18,15 @@ from planner.maintain.rewrites import rewrite
 from planner.refusals.binary_keys import require_strings
 from planner.refusals.bound_before import around
 from planner.refusals.by_spelling import goes_by_spelling
-from planner.refusals.current_date import check_current_date
-from planner.refusals.distinct_order import check_distinct_order
-from planner.refusals.padding import check_padding
-from planner.refusals.pinned import check_pinned
-from planner.refusals.put_in_place import check_put_in_place
+from planner.refusals.rules import OF_EXPRESSIONS, RULES
 from planner.session.virtual_columns import expressions_of, read_by_reader
 from planner.session.zone_tables import zone_inputs
 from planner.text.clock_literals import with_parameters
-from planner.text.hints import FULL_GROUP
 from planner.text.parse import ParsedQuery, parameter_number, parse
 from planner.text.vindex_hints import hints_of, with_hints
 from planner.tree.announced_by import tells_columns
 from planner.tree.expressions import Parameters
 from planner.tree.logical import NotMaintained
-from planner.tree.meanings import meanings_of
 from planner.tree.names import Catalogue, named_tables
 from planner.tree.plan import (
     AnswerArrangement,
@@ -44,7 +38,7 @@ from planner.tree.plan import (
     QueryPlan,
     Reader,
 )
-from planner.tree.reasons import because, check_calls, check_timestamps, check_tokens, check_tree, refuse
+from planner.tree.reasons import because, check_calls, check_tokens, check_tree, refuse
 from planner.tree.resolve import Resolver
 from planner.tree.resolved import ResolvedQuery
 from planner.tree.untyped import (
@@ -224,17 +218,13 @@ def _check_text(query: ParsedQuery, snapshot: SchemaSnapshot) -> None:
 
 def _check_meaning(query: ResolvedQuery) -> None:
     """Raises UnsupportedQuery where an answer may depend on more than the rows, once the names are known."""
-    catalogue, modes = query.catalogue, query.parsed.modes
-    check_timestamps(query.trees)
-    check_current_date(query.meanings, [token for text in query.texts for token in text.tokens], query.tables)
-    if modes is not None and FULL_GROUP not in modes:
-        check_distinct_order(query.tree, query.meanings)
-    for expression in expressions_of(query):
-        _check_text(expression, catalogue.snapshot)
-        check_timestamps([expression.tree])
-        check_current_date(meanings_of(expression.tree, catalogue), expression.tokens, query.tables)
-    for check in (check_pinned, check_put_in_place, check_padding):
-        check(query)
+    for rule in RULES:
+        rule(query)
+    for parsed in expressions_of(query):
+        _check_text(parsed, query.catalogue.snapshot)
+        expression = ResolvedQuery(parsed, query.catalogue)
+        for rule in OF_EXPRESSIONS:
+            rule(expression)
 
 
 def _parameters(query: ResolvedQuery, parameters: Parameters) -> tuple[Parameter, ...]:

@@ -22,10 +22,10 @@ from integration.support.proxy_thread import Beside, beside_database
 from integration.support.raw_client import RawClient
 from integration.support.served import read_until_hit
 from planner.session.needs import COLLATION, DATE_MODES, LOCAL, OF_MODE, SESSION_NEEDS, STEADY, TIME_ZONE
-from planner.session.session_needs import session_needs
+from planner.session.session_needs import needs_of
 from planner.tree.plan import QueryPlan
+from planner.tree.resolved import ResolvedQuery
 from sqltypes.errors import SourceError, UpwellError
-from sqltypes.schema import SchemaSnapshot
 from tests.support.waiting import until
 
 TABLES = (
@@ -75,10 +75,10 @@ def forget(monkeypatch: pytest.MonkeyPatch) -> Callable[[frozenset[str]], None]:
     """Has the planner not name these as needs of any query."""
 
     def forgotten(names: frozenset[str]) -> None:
-        def needs(plan: QueryPlan, snapshot: SchemaSnapshot) -> frozenset[str]:
-            return session_needs(plan, snapshot) - names
+        def needs(plan: QueryPlan, query: ResolvedQuery) -> frozenset[str]:
+            return needs_of(plan, query) - names
 
-        monkeypatch.setattr(proxy.planning.worker, "session_needs", needs)
+        monkeypatch.setattr(proxy.planning.worker, "needs_of", needs)
 
     return forgotten
 

@@ -17,12 +17,12 @@ from typing import NoReturn
 
 from sqlglot import exp
 
-from planner.text.scan import Token, words
+from planner.text.scan import words
 from planner.tree.kinds import DATE_ARITHMETIC, Kind, classes, date_of, of_type, results_of
 from planner.tree.meanings import Meanings
 from planner.tree.reasons import refuse
+from planner.tree.resolved import ResolvedQuery
 from sqltypes.expression import ColumnRef
-from sqltypes.schema import Table
 
 _COMPARED = classes("EQ NEQ NullSafeEQ NullSafeNEQ GT GTE LT LTE In Between Nullif")
 _CHOSEN = classes("Case If Coalesce Greatest Least")
@@ -48,13 +48,13 @@ _TO_DATED = frozenset({"DATE", "DATETIME", "DATETIME2", "TIMESTAMP", "TIMESTAMPT
 _DATE_PARTS = re.compile(r"%-?[^HIMSTfpr%-]")  # of a format, as sqlglot's trees have it: %M are minutes
 
 
-def check_current_date(meanings: Meanings, tokens: Iterable[Token], tables: Iterable[Table]) -> None:
-    """Raises UnsupportedQuery where the current date is in the answer, or a name means two tables. `tokens`: of all
-    that is written; `tables`: all that are read."""
+def check_current_date(query: ResolvedQuery) -> None:
+    """Raises UnsupportedQuery where the current date is in the answer, or a name means two tables."""
+    meanings = query.meanings
     for column in meanings.hidden:
         raise refuse("two_tables", column.sql("mysql"))
-    made = not _MAKE_TIMES.isdisjoint([token.text.lower() for token in tokens])
-    if not made and not any([column.type.name == "time" for table in tables for column in table.columns]):
+    made = not _MAKE_TIMES.isdisjoint([token.text.lower() for text in query.texts for token in text.tokens])
+    if not made and not any([column.type.name == "time" for table in query.tables for column in table.columns]):
         return
     found = _Kinds(meanings)
     for part in meanings.parts:

@@ -8,15 +8,20 @@ from collections.abc import Mapping
 
 from sqlglot import exp
 
+from planner.text.hints import FULL_GROUP
 from planner.tree.meanings import Meanings
 from planner.tree.provenance import name_of
 from planner.tree.reasons import refuse
 from planner.tree.resolve import argument
+from planner.tree.resolved import ResolvedQuery
 from sqltypes.expression import ColumnRef
 
 
-def check_distinct_order(tree: exp.Query, meanings: Meanings) -> None:
+def check_distinct_order(query: ResolvedQuery) -> None:
     """Raises UnsupportedQuery where such an order is MySQL's choice, or is not seen to be none."""
+    modes, tree = query.parsed.modes, query.tree
+    if modes is None or FULL_GROUP in modes:
+        return
     for select in tree.find_all(exp.Select):
         order = argument(select, "order")
         if argument(select, "distinct") is None or order is None:
@@ -28,7 +33,7 @@ def check_distinct_order(tree: exp.Query, meanings: Meanings) -> None:
             for column in term.find_all(exp.Column)
             if not _is_shown(column, select, alone=column is term)
         ]
-        if hidden and (select is not tree or not _determined(hidden, select, meanings)):
+        if hidden and (select is not tree or not _determined(hidden, select, query.meanings)):
             raise refuse("any_row", hidden[0].sql("mysql")[:60])
 
 

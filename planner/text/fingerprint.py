@@ -119,21 +119,29 @@ def fingerprint(sql: str, database: str, version: ServerVersion = DEFAULT_VERSIO
     """
     text = unwrap_version_comments(sql, version)
     short, taken = shortened(text, unquote)
-    found = _fingerprint(short, database, taken)
+    tokens = scan(short)
+    found = _fingerprint(tokens, pieces(tokens), database, taken)
     if found is None:  # a list in the text of a select item without an alias, which is the name of its column
         if len(text) > LONGEST_NAME:
             raise ParseError("a long list in a select item without an alias")
-        found = _fingerprint(text, database, ())
+        tokens = scan(text)
+        found = _fingerprint(tokens, pieces(tokens), database, ())
         assert found is not None
     return found
 
 
-def _fingerprint(text: str, database: str, taken: Sequence[Taken]) -> Fingerprint | None:
+def fingerprint_of(text: str, tokens: Sequence[Token], found: Sequence[Piece], database: str) -> Fingerprint:
+    """As `fingerprint`, of a text without version comments. `tokens`, `found`: of the text, as `scan` and `pieces`."""
+    known = None if shortened(text, unquote)[1] else _fingerprint(tokens, found, database, ())
+    return fingerprint(text, database) if known is None else known
+
+
+def _fingerprint(
+    tokens: Sequence[Token], found: Sequence[Piece], database: str, taken: Sequence[Taken]
+) -> Fingerprint | None:
     """The fingerprint of a text from which these lists were taken; None where one of them stands in no slot."""
-    tokens = scan(text)
-    found = pieces(tokens)
-    slots = tuple(piece.slot for piece in found if piece.slot is not None)
-    count = sum(1 for token in tokens if token.kind == "param")
+    slots = tuple([piece.slot for piece in found if piece.slot is not None])
+    count = len([token for token in tokens if token.kind == "param"])
     if taken:
         starts = [tokens[piece.first].start for piece in found if piece.slot is not None]
         if not {one.start for one in taken} <= set(starts):
@@ -245,7 +253,9 @@ def _spell(found: Sequence[Piece], tokens: Sequence[Token], mark: Callable[[Piec
             text = folded(piece.token, after_dot)
             if piece.token.kind == "quoted":
                 text = _bare(text, after_dot, found[number + 1] if number + 1 < len(found) else None)
-            is_name = piece.token.kind in ("word", "quoted") and not is_keyword(piece.token, *_NEVER_CALLED)
+            is_name = piece.token.kind == "quoted" or (
+                piece.token.kind == "word" and piece.token.text.upper() not in _NEVER_CALLED
+            )
             out.append((text, is_name, start != before))
         before = tokens[piece.end - 1].end
     return spell(out)
@@ -297,7 +307,8 @@ def pieces(tokens: Sequence[Token]) -> list[Piece]:
     out: list[Piece] = []
     index = 0
     while index < len(singles):
-        if _opens_list(singles, index):
+        token = singles[index].token
+        if token is not None and token.kind == "word" and _opens_list(singles, index):
             collapsed, after = _collapse(singles, index + 2)
             if collapsed is not None:
                 out += [*singles[index : index + 2], collapsed]
@@ -355,7 +366,7 @@ def _scalars(tokens: Sequence[Token]) -> list[Piece]:
             index += 1
         elif token.kind in ("number", "string", "hex", "bit"):
             out.append(Piece(None, literal_of(token), index, index + 1))
-        elif (moment := _moment(tokens, index)) is not None:
+        elif token.kind == "word" and (moment := _moment(tokens, index)) is not None:
             out.append(Piece(None, moment, index, index + 2))
             index += 1
         else:

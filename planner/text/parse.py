@@ -46,6 +46,7 @@ class ParsedQuery:
 
     text: str  # as the client sent it, version comments resolved
     tokens: tuple[Token, ...]  # of the text
+    pieces: tuple[Piece, ...]  # of the tokens
     normalised: str
     tree: exp.Query
     lists: tuple[bool, ...]  # for each parameter: whether it is an IN-list
@@ -72,7 +73,7 @@ def parse(sql: str, version: ServerVersion) -> ParsedQuery:
         raise ParseError("several statements; one SELECT is expected")
     if tokens[0].text != "(" and not is_keyword(tokens[0], "SELECT", "WITH", "TABLE") and not is_values(tokens, 0):
         raise UnsupportedQuery("not_a_select", "only a SELECT can be cached", tokens[0].text)
-    found = pieces(tokens)
+    found = tuple(pieces(tokens))
     spans = [span for piece in found if piece.slot is not None for span in _spans_of(piece, tokens)]
     tree = _tree(without_hints(text, tokens), tokens, spans)
     items = select_items(tokens)
@@ -82,6 +83,7 @@ def parse(sql: str, version: ServerVersion) -> ParsedQuery:
     return ParsedQuery(
         text,
         tokens,
+        found,
         normalised(tokens, found),
         tree,
         lists,

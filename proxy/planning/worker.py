@@ -29,7 +29,7 @@ from dataflow.graph.graph import Graph
 from dataflow.held.arrangement import Memory
 from planner.api import Planned, TakesLong, planned_evict
 from planner.session.session_needs import needs_of
-from planner.text.fingerprint import Fingerprint, fingerprint, outline
+from planner.text.fingerprint import Fingerprint, fingerprint, fingerprint_of, outline
 from planner.tree.plan import Caution, QueryPlan
 from sqltypes.errors import UnsupportedQuery, UpwellError
 from sqltypes.generated import packed_codes, recording
@@ -116,7 +116,11 @@ def told(found: Planned) -> Thought:
     """The plan with what else is to be known of it. Raises UnsupportedQuery."""
     with refusing():
         plan = found.plan
-        known = fingerprint(plan.sql, plan.database)
+        parsed = found.query.parsed
+        if parsed.text == plan.sql:  # it is scanned already
+            known = fingerprint_of(plan.sql, parsed.tokens, parsed.pieces, plan.database)
+        else:
+            known = fingerprint(plan.sql, plan.database)
         return Thought(plan, needs_of(plan, found.query), known, outline(known.shape))
 
 

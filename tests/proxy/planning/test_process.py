@@ -24,6 +24,7 @@ from dataflow.graph.graph import Graph
 from dataflow.held.arrangement import Memory
 from planner.api import plan_evict, plan_query
 from planner.session.session_needs import session_needs
+from planner.text.fingerprint import fingerprint
 from planner.tree.plan import Caution, QueryPlan
 from proxy.planning.process import PlanningLimits, PlanningProcess, check_views, is_small, likely_relations
 from proxy.settings.machine import APP_DIR
@@ -99,6 +100,7 @@ def test_the_helper_plans_as_is_planned_in_place(monkeypatch: pytest.MonkeyPatch
                         continue
                     assert found.plan == expected
                     assert found.needs == session_needs(found.plan, schema)
+                    assert found.fingerprint == fingerprint(found.plan.sql, database, schema.server_version)
                     held = await made.plan_evict(sql, database, schema, "in doubt", Caution.KEYS)
                     assert held.plan == plan_evict(sql, database, schema, "in doubt", Caution.KEYS)
                     count += 1
