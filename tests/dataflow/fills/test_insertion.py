@@ -194,7 +194,7 @@ def test_an_audit_of_a_long_key_finds_what_differs_and_nothing_else() -> None:
             assert held is not None
             if planted:
                 entry = reader.nodes[1].entries[2]
-                entry.content = [(2, 21)] if isinstance(entry.content, list) else {(2, 21): 1}
+                entry.content = reader.nodes[1].load(2, [(21,)]).content
             request = rig.engine.audit(reader, {held.key: (1,)})
             assert request is not None
             effects = answered(rig, request) + steps_of(rig, at)
