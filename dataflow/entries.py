@@ -19,6 +19,7 @@ from typing import Any, Protocol
 from gtid_tracker.tracker import Cut
 from sqltypes.expression import Key, Row
 
+_SIZES = tuple(range(4096))  # one object for all entries of a size: an int takes 32 bytes
 ENTRY_BYTES = 200  # an Entry, its key and its place in the dict; measured with benchmarks/memory.py
 LISTED_BYTES = 100  # a place in a dict
 PARAMS_BYTES, PARAM_BYTES = 60, 60  # a tuple of parameters, and each that is no whole number
@@ -53,10 +54,11 @@ class Reader(Protocol):
 
 
 class Owner(Protocol):
-    """An arrangement, as its entries know it."""
+    """An arrangement, as its entries know it. `cuts`: of the entries `ahead` of the position."""
 
     entries: dict[Key, Entry]
     ahead: dict[Key, Entry]
+    cuts: dict[Entry, Cut]
 
     @property
     def memory(self) -> Shared: ...
@@ -72,20 +74,25 @@ class Owner(Protocol):
 class Entry:
     """One key of one arrangement. `content` is the arrangement's own; None: dropped, no longer alive.
 
-    `cut`: where it stands if it was inserted ahead of the position; None: exactly at the position. `since`: at the
-    position, its content is the same after each event of the stream from this one (`Memory.sequence`) to the last.
+    `since`: at the position, its content is the same after each event of the stream from this one (`Memory.sequence`)
+    to the last.
     """
 
-    __slots__ = ("content", "cut", "dependents", "key", "owner", "since", "size")
+    __slots__ = ("content", "dependents", "key", "owner", "since", "size")
 
     def __init__(self, owner: Owner, key: Key, content: Any, size: int) -> None:
         self.owner = owner
         self.key = key
         self.content = content
-        self.size = size
-        self.cut: Cut | None = None
+        self.size = _SIZES[size] if size < len(_SIZES) else size
         self.since = 0
         self.dependents: Held | set[Held] | None = None
+
+    @property
+    def cut(self) -> Cut | None:
+        """Where it stands if it was inserted ahead of the position; None: exactly at the position."""
+        cuts = self.owner.cuts
+        return cuts.get(self) if cuts else None
 
 
 class Draft(Entry):
@@ -106,41 +113,40 @@ class Held:
     """One key of one reader: the answer's encodings, one a wire format, and what it was derived from.
 
     `bodies` None: a change has come since; the answer is derived again when it is next asked for. `watch` is called
-    when that happens; a key that has one is not evicted. `listed`: some encodings are in the reader's `listed`, too.
-    `params`: those that it was held for; None where the key is the only one itself (`ReaderNode.params_of`).
+    when that happens; a key that has one is not evicted. `listed`: some encodings are in the reader's `listed`, too;
+    None: the key has gone. `params`: those that it was held for; None where the key is the only one itself
+    (`ReaderNode.params_of`). `links`: `deps`, or the only one.
     """
 
-    __slots__ = (
-        "alive",
-        "bodies",
-        "body_size",
-        "deps",
-        "key",
-        "listed",
-        "params",
-        "reader",
-        "size",
-        "visited",
-        "watch",
-    )
+    __slots__ = ("bodies", "body_size", "key", "links", "listed", "reader", "visited", "watch")
+
+    params: tuple[Any, ...] | None = None
 
     def __init__(self, reader: Reader, key: Key) -> None:
         self.reader = reader
         self.key = key
         self.bodies: list[bytes | None] | None = None
-        self.deps: tuple[Entry, ...] = ()
-        self.params: tuple[Any, ...] | None = None
-        self.size = HELD_BYTES
+        self.links: Entry | tuple[Entry, ...] = ()
         self.body_size = 0  # of the encodings last stored; kept while the answer is stale, they will be stored again
         self.visited = False
-        self.alive = True
-        self.listed = False
+        self.listed: bool | None = False
         self.watch: Callable[[], None] | None = None
 
-    def keep(self, params: tuple[Any, ...]) -> None:
-        """The parameters cannot be told from the key. Requires: called once, before its size is counted."""
-        self.params = params
-        self.size += PARAMS_BYTES + sum([_bytes_of(value) for value in params])
+    @property
+    def alive(self) -> bool:
+        return self.listed is not None
+
+    @property
+    def deps(self) -> tuple[Entry, ...]:
+        """What the answer is derived from."""
+        links = self.links
+        return links if links.__class__ is tuple else (links,)  # type: ignore[return-value]
+
+    @property
+    def size(self) -> int:
+        """Bytes that it takes, encodings not included."""
+        params = 0 if self.params is None else PARAMS_BYTES + sum([_bytes_of(value) for value in self.params])
+        return HELD_BYTES + params + (LISTED_BYTES if self.listed else 0)
 
     def notify(self, watch: Callable[[], None] | None) -> None:
         """Sets who is told when a change comes, beside those who link the key now."""
@@ -175,7 +181,6 @@ class Held:
         assert body is not None
         if not self.listed:
             self.listed = True
-            self.size += LISTED_BYTES
             self.reader.memory.used += LISTED_BYTES
         self.reader.listed[format_][self.key] = body
         return body
@@ -188,11 +193,20 @@ class Held:
 
     def unlist(self) -> None:
         self.listed = False
-        self.size -= LISTED_BYTES
         self.reader.memory.used -= LISTED_BYTES
         if self.reader.entries.get(self.key, self) is self:  # else it was let go: what is listed came since
             for rows in self.reader.listed:
                 rows.pop(self.key, None)
+
+
+class HeldFor(Held):
+    """A key that does not tell its parameters."""
+
+    __slots__ = ("params",)
+
+    def __init__(self, reader: Reader, key: Key, params: tuple[Any, ...]) -> None:
+        super().__init__(reader, key)
+        self.params = params
 
 
 Entries = dict[Key, Entry]
@@ -252,7 +266,7 @@ def relink(held: Held, deps: tuple[Entry, ...]) -> None:
     old = held.deps
     if old == deps:  # the common case: the same single entry; entries compare by identity
         return
-    held.deps = deps
+    held.links = deps[0] if len(deps) == 1 else deps
     for entry in deps:
         add_dependent(entry, held)
     fresh = set(deps)
@@ -266,7 +280,7 @@ def unlinked(held: Held) -> Iterator[None]:
     for entry in held.deps:
         release(entry, held)
         yield
-    held.deps = ()
+    held.links = ()
 
 
 def release(entry: Entry, held: Held) -> None:

@@ -94,6 +94,7 @@ class Arrangement(ABC):
         self.memory = memory
         self.entries: Entries = {}  # one dict for life: readers keep a reference
         self.ahead: Entries = {}  # entries ahead of the position, likewise; a hole to all but single reads
+        self.cuts: dict[Entry, Cut] = {}  # where those stand
         self.readers: dict[Reader, None] = {}  # that use it
         self.generation = 0
         self.tracker: FillTracker[Any] = FillTracker()
@@ -196,8 +197,8 @@ class Arrangement(ABC):
         """Holds an entry that stands at its cut. Requires: its key is a hole, and held by nobody ahead either."""
         if entry.key in self.entries:
             raise InvariantViolated(f"key {entry.key!r} of arrangement {self.number} is held already")
-        entry.cut = cut
         self._place(entry, self.ahead)
+        self.cuts[entry] = cut
 
     def _place(self, entry: Entry, entries: Entries) -> None:
         replaced = entries.setdefault(entry.key, entry)
@@ -209,7 +210,7 @@ class Arrangement(ABC):
         """The position contains the entry's cut: it is held like any other, unless it has gone since."""
         if self.ahead.get(entry.key) is entry:
             del self.ahead[entry.key]
-            entry.cut = None
+            self.cuts.pop(entry, None)
             entry.since = self.memory.sequence
             self.entries[entry.key] = entry
 
@@ -218,9 +219,9 @@ class Arrangement(ABC):
         that may or may not reflect it becomes a hole."""
         for key in list(self.touched(table, pairs, self.ahead)):
             entry = self.ahead.get(key)
-            if entry is None or entry.cut is None:
+            if entry is None:
                 continue
-            match entry.cut.fate(gtid):
+            match self.cuts[entry].fate(gtid):
                 case Fate.TAGGED:
                     self.memory.count("records_in_cut_skipped")
                 case Fate.DOUBTFUL:
@@ -233,10 +234,10 @@ class Arrangement(ABC):
         """Makes holes of the entries ahead of the position that do not reflect a transaction: it may concern them."""
         fates: dict[int, Fate] = {}
         for entry in list(self.ahead.values()):
-            assert entry.cut is not None
-            fate = fates.get(id(entry.cut))
+            cut = self.cuts[entry]
+            fate = fates.get(id(cut))
             if fate is None:
-                fate = fates[id(entry.cut)] = entry.cut.fate(gtid)
+                fate = fates[id(cut)] = cut.fate(gtid)
             if fate is Fate.TAGGED:
                 self.memory.count("records_in_cut_skipped")
             else:
@@ -257,7 +258,7 @@ class Arrangement(ABC):
             del self.entries[entry.key]
             self.memory.used -= entry.size
         elif self.ahead.get(entry.key) is entry:
-            del self.ahead[entry.key]
+            del self.ahead[entry.key], self.cuts[entry]
             self.memory.used -= entry.size
         touch(entry)
         concerned = list(dependents_of(entry))
@@ -298,6 +299,7 @@ class Arrangement(ABC):
         items: list[Item] = [*self.entries.values(), *self.ahead.values()]
         self.entries.clear()
         self.ahead.clear()
+        self.cuts.clear()
         self.memory.remains.add(items)
 
     def __iter__(self) -> Iterator[Key]:
@@ -306,8 +308,8 @@ class Arrangement(ABC):
     def check_invariants(self) -> None:
         """Raises AssertionError where an entry and its owner disagree."""
         assert not self.entries.keys() & self.ahead.keys(), "a key is held at the position and ahead of it"
+        assert self.cuts.keys() == set(self.ahead.values()), "a cut is of no entry, or an entry has none"
         for key, entry in (*self.entries.items(), *self.ahead.items()):
-            assert (entry.cut is None) == (key in self.entries), f"{key!r} stands elsewhere than it says"
             assert entry.owner is self, f"{key!r} has another owner"
             assert entry.key == key, f"{entry.key!r} is held under {key!r}"
             assert entry.content is not None, f"{key!r} is held and dropped"

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from dataflow.entries import Held, relink
+from dataflow.entries import Held, HeldFor, relink
 from dataflow.held.arrangement import Memory
 from dataflow.readers.derivation import Params, TooLong
 from dataflow.readers.reader import ReaderNode
@@ -68,9 +68,7 @@ class Sieve:
             return None
         held = reader.entries.get(key)
         if held is None:
-            held = reader.entries[key] = Held(reader, key)
-            if not reader.key_is_value:
-                held.keep(params)
+            held = reader.entries[key] = Held(reader, key) if reader.key_is_value else HeldFor(reader, key, params)
             self.memory.used += held.size
             self.add(held)
         relink(held, deps)

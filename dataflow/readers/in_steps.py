@@ -185,8 +185,8 @@ def linked(held: Held, deps: list[Entry], since: int) -> Steps[bool]:
 
 
 def _linked(held: Held, deps: list[Entry], since: int, linking: Linking) -> Steps[bool]:
-    own = held.deps
-    had = set(own)
+    own = held.links
+    had = set(held.deps)
     yield
     for some in parts(deps):
         if not _is_ours(held, own, linking) or not _unchanged(some, since):
@@ -194,9 +194,9 @@ def _linked(held: Held, deps: list[Entry], since: int, linking: Linking) -> Step
         fresh = [entry for entry in some if entry not in had]
         for entry in fresh:
             add_dependent(entry, held)
-        own = held.deps = (*own, *fresh)
+        own = held.links = (*held.deps, *fresh)
         yield
-    if len(own) > len(deps):
+    if len(held.deps) > len(deps):
         needed = set(deps)
         yield
         spare = [entry for entry in had if entry not in needed]
@@ -204,16 +204,16 @@ def _linked(held: Held, deps: list[Entry], since: int, linking: Linking) -> Step
             yield
             if not _is_ours(held, own, linking):
                 return False
-            own = held.deps = (*deps, *spare[first + AT_ONCE :])
+            own = held.links = (*deps, *spare[first + AT_ONCE :])
             for entry in spare[first : first + AT_ONCE]:
                 release(entry, held)
     return _is_ours(held, own, linking)
 
 
-def _is_ours(held: Held, own: tuple[Entry, ...], linking: Linking) -> bool:
+def _is_ours(held: Held, own: Entry | tuple[Entry, ...], linking: Linking) -> bool:
     """Is the key held, linked by nobody else to others than `own`, and unchanged as far as it is linked?"""
     is_held = held.alive and held.reader.entries.get(held.key) is held
-    return is_held and held.deps is own and not linking.changed
+    return is_held and held.links is own and not linking.changed
 
 
 def _unchanged(entries: Iterable[Entry], since: int) -> bool:

@@ -404,8 +404,8 @@ class ReaderNode:
         if self.entries.get(held.key) is held:  # else it was let go
             del self.entries[held.key]
             self.long.discard(held.key)
-        held.alive = False
         held.stale()
+        held.listed = None
         if held.watch is not None:
             held.watch()
             held.watch = None

@@ -127,7 +127,7 @@ class Shelf:
         """As a reader does it."""
         assert isinstance(held.key, int)
         del self.held[held.key]
-        held.alive = False
+        held.listed = None
         self.memory.used -= held.size
 
     def read(self, key: int) -> bool:
