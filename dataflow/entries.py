@@ -5,7 +5,8 @@ concerns, and an entry that no reader needs is gone at once.
 
 Invariants:
 1. `held in entry.dependents` iff `entry in held.deps` for every entry that is alive.
-2. A `Held` whose `bodies` are not None was derived from `deps`, all of which are alive and unchanged since.
+2. A `Held` whose `version` is not None was derived from `deps`, all of which are alive and unchanged since. Without
+   one it has no `bodies`.
 3. Taking either out of its owner unlinks both directions: what is dropped is freed by its reference count, and no
    cycle stays behind.
 """
@@ -31,6 +32,7 @@ class Shared(Protocol):
 
     used: int
     sequence: int
+    version: int
     room: int
 
     def count(self, name: str, by: int = 1) -> None: ...
@@ -112,19 +114,21 @@ class Draft(Entry):
 class Held:
     """One key of one reader: the answer's encodings, one a wire format, and what it was derived from.
 
-    `bodies` None: a change has come since; the answer is derived again when it is next asked for. `watch` is called
-    when that happens; a key that has one is not evicted. `listed`: some encodings are in the reader's `listed`, too;
+    `version` is equal only while the answer is the same. None: a change has come since; the answer is derived again
+    when it is next asked for. `watch` is called when that happens; a key that has one is not evicted. `bodies` None: no
+    encoding is stored. `listed`: some encodings are in the reader's `listed`, too;
     None: the key has gone. `params`: those that it was held for; None where the key is the only one itself
     (`ReaderNode.params_of`). `links`: `deps`, or the only one.
     """
 
-    __slots__ = ("bodies", "body_size", "key", "links", "listed", "reader", "visited", "watch")
+    __slots__ = ("bodies", "body_size", "key", "links", "listed", "reader", "version", "visited", "watch")
 
     params: tuple[Any, ...] | None = None
 
     def __init__(self, reader: Reader, key: Key) -> None:
         self.reader = reader
         self.key = key
+        self.version: int | None = None
         self.bodies: list[bytes | None] | None = None
         self.links: Entry | tuple[Entry, ...] = ()
         self.body_size = 0  # of the encodings last stored; kept while the answer is stale, they will be stored again
@@ -161,7 +165,7 @@ class Held:
     @property
     def unseen(self) -> bool:
         """Has nobody been given its answer by itself, and nothing shown it to be right, since it was filled?"""
-        return self.bodies is None and not self.body_size
+        return self.version is None and not self.body_size
 
     def doubt(self) -> None:
         """What was filled has not been compared as it should have been: it is `unseen`."""
@@ -186,8 +190,17 @@ class Held:
         return body
 
     def stale(self) -> None:
-        """A change has come: the encodings are the answer no more."""
-        self.bodies = None
+        """The encodings are the answer no more."""
+        self.reader.memory.version += 1
+        self._forget()
+
+    def renew(self) -> None:
+        """It is linked to all that it is derived from, and nothing is encoded."""
+        self._forget()
+        self.version = self.reader.memory.version
+
+    def _forget(self) -> None:
+        self.version = self.bodies = None
         if self.listed:
             self.unlist()
 
@@ -243,7 +256,7 @@ def touch(entry: Entry) -> None:
     if dependents is None:
         return
     if isinstance(dependents, Held):
-        dependents.bodies = None
+        dependents.version = dependents.bodies = None
         if dependents.listed:
             dependents.unlist()
         if dependents.watch is not None:

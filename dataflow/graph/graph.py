@@ -162,7 +162,8 @@ class Graph:
             for key, held in reader.entries.items():
                 assert held.key == key and held.reader is reader and held.alive
                 used += held.size + held.body_size
-                if held.bodies is not None:
+                assert held.bodies is None or held.version is not None, f"{key!r} shows what has changed"
+                if held.version is not None:
                     for entry in held.deps:
                         assert entry.owner.entries.get(entry.key) is entry, f"{key!r} shows what is no longer held"
             for format_, rows in enumerate(reader.listed):

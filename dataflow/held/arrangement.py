@@ -54,14 +54,18 @@ def _no_text(keys: Sequence[Row]) -> str:
 
 @dataclass(slots=True)
 class Memory:
-    """What all parts of the state share: bytes held by entries and answers, as estimated; `sequence`, which rises with
-    each event of the stream; how often each rule has acted (`dataflow/held/counters.py`). `room`: how many answers of
-    entries that several share may still become stale one by one, in this step. `most_rows`: an answer
+    """What all parts of the state share: bytes held by entries and answers, as estimated; how often each rule has acted
+    (`dataflow/held/counters.py`).
+
+    `sequence` rises with each event of the stream, `version` whenever an answer may become another one. `room`: how
+    many answers of entries that several share may still become stale one by one, in this step. `most_rows`: an answer
     of which more are joined is derived in steps. `derived`: rows from which answers were derived so far, those that
-    were looked up at each level."""
+    were looked up at each level.
+    """
 
     used: int = 0
     sequence: int = 0
+    version: int = 0
     room: int = UNBOUNDED
     most_rows: int = MOST_ROWS
     derived: int = 0
@@ -247,6 +251,7 @@ class Arrangement(ABC):
     def _apply_to(self, table: str, pairs: Sequence[Pair], entry: Entry) -> None:
         """Applies changes to one entry ahead of the position."""
         size = entry.size
+        self.memory.version += 1
         self.apply(table, pairs, {entry.key: entry})
         self.memory.used += entry.size - size
         if entry.content is None:
@@ -260,6 +265,7 @@ class Arrangement(ABC):
         elif self.ahead.get(entry.key) is entry:
             del self.ahead[entry.key], self.cuts[entry]
             self.memory.used -= entry.size
+        self.memory.version += 1
         touch(entry)
         concerned = list(dependents_of(entry))
         entry.content = None

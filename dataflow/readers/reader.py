@@ -10,7 +10,7 @@ delta never meets a join: there is no order of "left before right" to get wrong,
 record for somebody else.
 
 Invariants:
-1. A held key's `bodies` are not None only if all that it was derived from is held and unchanged (`entries`,
+1. A held key has a `version` only if all that it was derived from is held and unchanged (`entries`,
    invariant 2).
 """
 
@@ -63,7 +63,7 @@ class ReaderNode:
         # By wire format whose encoder may still become another one, the keys with rows that were encoded by it. Where
         # there is one more than MOST_ENCODED, any key may have been.
         self.encoded: dict[int, set[Key]] = {}
-        # By wire format the encodings that lists of keys have asked for, of `bodies` that are not None.
+        # By wire format the encodings that lists of keys have asked for, of `bodies`.
         self.listed: list[dict[Key, bytes]] = [{} for _ in range(USUAL_FORMATS)]
         self.long: set[Key] = set()  # keys that are held, and were once more than a short step to derive
         # Is told with which columns MySQL has answered an upquery whose rows are held as they are.
@@ -221,7 +221,7 @@ class ReaderNode:
             entry = root.entries.get(root_key) or root.ahead.get(root_key)
             return ((entry,) if entry is not None else None), 0
         held = self.entries.get(key)
-        if held is not None and held.bodies is not None:
+        if held is not None and held.version is not None:
             return held.deps, len(held.deps)  # unchanged since
         found = self.derive(params, self.held_levels, most)
         return (None if found.holes else tuple(dict.fromkeys(found.deps))), len(found.rows)
@@ -311,23 +311,23 @@ class ReaderNode:
         return first
 
     def refresh(self, held: Held, params: Params, most: int | None = None) -> list[Row] | None:
-        """Derives a held key's answer again and stores its encodings' places; None if a hole was met (the key stays,
+        """Derives a held key's answer again; None if a hole was met (the key stays,
         stale). `most`: as `derive` has it; a short step's. Raises TooLong."""
         found = self.derive(params, self.held_levels, self.memory.most_rows if most is None else most)
         if found.holes:
             return None
         relink(held, tuple(dict.fromkeys(found.deps)))
-        held.bodies = [None] * len(self.encoders)
+        held.renew()
         return self.finish(found.rows, params)
 
     def link(self, held: Held, params: Params) -> bool:
-        """Makes the places for a held key's encodings: from now on a change takes them away. False: there is a hole.
+        """Links a held key to all that it is derived from: from now on a change makes it stale. False: there is a hole.
         Raises TooLong."""
         deps = self.deps_of(held.key, params)
         if deps is None or any(entry.cut is not None for entry in deps):
             return False
         relink(held, deps)
-        held.bodies = [None] * len(self.encoders)
+        held.renew()
         return True
 
     def body(self, held: Held, params: Params, format_: int) -> bytes | None:
@@ -378,18 +378,20 @@ class ReaderNode:
         return entry.size - entry.size * count // max(1, total)
 
     def rows_of(self, held: Held, params: Params) -> list[Row] | None:
-        """The answer's rows, to be encoded; None if a hole was met. They are the answer as long as `bodies` is the list
-        that it is then. Raises TooLong."""
-        if held.bodies is None:
+        """The answer's rows, to be encoded; None if a hole was met. They are the answer as long as the key has the
+        `version` that it has then. Raises TooLong."""
+        if held.version is None:
             return self.refresh(held, params)
         # Stored in another format: that stays, for what it was derived from is held and unchanged.
         return self.finish(self.derive(params, self.held_levels, self.memory.most_rows).rows, params)
 
     def store(self, held: Held, format_: int, encoded: bytes) -> None:
         """Keeps the encoding. Requires: it is of the answer as it is, and is not stored."""
+        assert held.version is not None
         bodies = held.bodies
-        assert bodies is not None
-        others = held.body_size if bodies.count(None) < len(bodies) else 0
+        others = held.body_size if bodies is not None else 0
+        if bodies is None:
+            bodies = held.bodies = [None] * len(self.encoders)
         if format_ >= len(bodies):
             bodies += [None] * (format_ + 1 - len(bodies))
         bodies[format_] = encoded

@@ -107,7 +107,7 @@ def test_what_is_spoilt_is_found_and_forgotten(mysql: Server, database: str, tmp
             else:
                 (entry,) = held.deps
                 entry.content = reader.nodes[0].load(7, list(spoilt)).content
-                held.bodies = None
+                held.stale()
             assert [tuple(row) for row in await proxy.client.cache("rows").get(7)] == spoilt
             with structlog.testing.capture_logs() as logs:
                 await sampled(proxy, cache, 7, "sample_different")

@@ -109,13 +109,13 @@ class Trust:
             self.recent.append(held)
         if held in self.unproved:
             return True
-        return held.bodies is None and self.holds_back_derived(seconds, given=given, unseen=held.unseen, held=held)
+        return held.version is None and self.holds_back_derived(seconds, given=given, unseen=held.unseen, held=held)
 
     def proved(self, reader: ReaderNode, keys: Bound) -> bool:
         """Is all that is held for the keys as it was compared?"""
         found = [reader.entries.get(key) for key, _ in keys]
         return not self.suspicions and all(
-            held is not None and held.bodies is not None and held not in self.unproved for held in found
+            held is not None and held.version is not None and held not in self.unproved for held in found
         )
 
     def holds_back_together(self, reader: ReaderNode, keys: Bound, seconds: float, *, given: bool = True) -> bool:
@@ -174,10 +174,10 @@ def unproved(reader: ReaderNode, keys: Iterable[Key]) -> dict[Held, bool]:
     fresh: dict[Held, bool] = {}
     for key in keys:
         held = reader.entries.get(key)
-        if held is not None and held.bodies is not None:
+        if held is not None and held.version is not None:
             held.stale()
             fresh[held] = held.unseen
-            held.bodies = [None] * len(reader.encoders)
+            held.renew()
     return fresh
 
 
