@@ -1,9 +1,12 @@
 """Rows as bytes.
 
-    (7, 'seven', Decimal('1.50'))  -- pack -->  b'(\\x03\\x00\\x00\\x00i\\x07...'  -- unpack -->  the same
+    (7, 'seven', Decimal('1.50'))  -- pack -->  b'i\\x07\\x00\\x00\\x00u...'  -- unpack -->  the same
 
 marshal, in its version 2, writes equal values of one type alike, whatever else refers to them, and does it in a
 tenth of a microsecond. What it cannot write is written as a text: decimals. Bytes are never kept beyond the process.
+
+The head says that a tuple of so many values follows, which is known. It is cut off: that copies the bytes. What dumps
+returns was larger while it was written, so it stands in the C library's heap, where it takes more and leaves holes.
 
 A row of more than LARGE_ROW bytes stays a tuple: to unpack it would copy all of it.
 """
@@ -22,6 +25,7 @@ from sqltypes.schema import SqlType
 
 Packed = bytes | Row
 VERSION = 2  # later ones write a value that is met again as a reference, by how many others refer to it
+HEAD = 5
 LARGE_ROW = 1 << 16
 BYTES = 41  # a bytes object without its bytes, and what the allocator adds on average
 
@@ -40,19 +44,20 @@ def packing(types: Sequence[SqlType], weigh: Callable[[Row], int]) -> Packing:
     decimals = [at for at, type_ in enumerate(types) if type_.name == "decimal"]
     large = sum(map(_most_bytes, types)) > LARGE_ROW
     code = Codegen()
-    code.names.update(dumps=dumps, loads=loads, Decimal=Decimal, weigh=weigh)
+    head = dumps((None,) * len(types), VERSION)[:HEAD] if types else b""  # a row of nothing is but a head
+    code.names.update(dumps=dumps, loads=loads, Decimal=Decimal, weigh=weigh, head=head)
     written = _row(types, "r", "str") if decimals else "r"
     read = _row(types, "v", "Decimal")
-    pack = [f"p = dumps({written}, {VERSION})", f"return p if len(p) <= {LARGE_ROW} else r"]
-    unpack = ["if p.__class__ is tuple: return p", "v = loads(p)", f"return {read if decimals else 'v'}"]
+    pack = [f"p = dumps({written}, {VERSION})", f"return p[{len(head)}:] if len(p) <= {LARGE_ROW} else r"]
+    unpack = ["if p.__class__ is tuple: return p", "v = loads(head + p)", f"return {read if decimals else 'v'}"]
     size = f"return len(p) + {BYTES} if p.__class__ is bytes else weigh(p)"
     if not large:
-        pack = [f"return dumps({written}, {VERSION})"]
+        pack = [f"return dumps({written}, {VERSION})[{len(head)}:]"]
         unpack = unpack[1:]
         size = f"return len(p) + {BYTES}"
     return Packing(
         code.function("pack", "r", pack),
-        code.function("unpack", "p", unpack) if large or decimals else loads,
+        code.function("unpack", "p", unpack),
         code.function("size", "p", [size]),
     )
 
