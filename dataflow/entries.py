@@ -20,11 +20,11 @@ from typing import Any, Protocol
 from gtid_tracker.tracker import Cut
 from sqltypes.expression import Key, Row
 
-_SIZES = tuple(range(4096))  # one object for all entries of a size: an int takes 32 bytes
-ENTRY_BYTES = 200  # an Entry, its key and its place in the dict; measured with benchmarks/memory.py
+_SIZES = tuple(range(4096))
+ENTRY_BYTES = 140  # an Entry and its place in the dict, which has more than it needs while keys come and go
 LISTED_BYTES = 100  # a place in a dict
 PARAMS_BYTES, PARAM_BYTES = 60, 60  # a tuple of parameters, and each that is no whole number
-HELD_BYTES = 320  # a Held, its key, list of bodies, tuple of deps and places in the dict and the queue
+HELD_BYTES = 200  # a Held, its key, and its places in the dict and the queue
 
 
 class Shared(Protocol):
@@ -39,11 +39,13 @@ class Shared(Protocol):
 
 
 class Reader(Protocol):
-    """A reader, as its keys know it. `listed`: by wire format the encodings that lists of keys find."""
+    """A reader, as its keys know it. `listed`: by wire format the encodings that lists of keys find. `watches`: whom a
+    change of a key is told."""
 
     entries: dict[Key, Held]
     encoders: list[Any]
     listed: list[dict[Key, bytes]]
+    watches: dict[Held, Callable[[], None]]
 
     @property
     def memory(self) -> Shared: ...
@@ -53,6 +55,9 @@ class Reader(Protocol):
 
     def drop(self, held: Held) -> None:
         """Forgets one key."""
+
+    def tidy(self) -> None:
+        """Some were dropped."""
 
 
 class Owner(Protocol):
@@ -86,7 +91,7 @@ class Entry:
         self.owner = owner
         self.key = key
         self.content = content
-        self.size = _SIZES[size] if size < len(_SIZES) else size
+        self.size = shared(size)
         self.since = 0
         self.dependents: Held | set[Held] | None = None
 
@@ -95,6 +100,11 @@ class Entry:
         """Where it stands if it was inserted ahead of the position; None: exactly at the position."""
         cuts = self.owner.cuts
         return cuts.get(self) if cuts else None
+
+
+def shared(size: int) -> int:
+    """The number, as one object for all that have this size, if it is small: an int takes 32 bytes."""
+    return _SIZES[size] if size < len(_SIZES) else size
 
 
 class Draft(Entry):
@@ -111,17 +121,19 @@ class Draft(Entry):
         self.dependents = None
 
 
+LISTED, WATCHED, GONE = 1, 2, 4
+
+
 class Held:
     """One key of one reader: the answer's encodings, one a wire format, and what it was derived from.
 
     `version` is equal only while the answer is the same. None: a change has come since; the answer is derived again
-    when it is next asked for. `watch` is called when that happens; a key that has one is not evicted. `bodies` None: no
-    encoding is stored. `listed`: some encodings are in the reader's `listed`, too;
-    None: the key has gone. `params`: those that it was held for; None where the key is the only one itself
-    (`ReaderNode.params_of`). `links`: `deps`, or the only one.
+    when it is next asked for. `bodies` None: no encoding is stored. `params`: those that it was held for; None where
+    the key is the only one itself (`ReaderNode.params_of`). `links`: `deps`, or the only one. `marks`: LISTED and
+    WATCHED, which few keys are; GONE.
     """
 
-    __slots__ = ("bodies", "body_size", "key", "links", "listed", "reader", "version", "visited", "watch")
+    __slots__ = ("bodies", "body_size", "key", "links", "marks", "reader", "version", "visited")
 
     params: tuple[Any, ...] | None = None
 
@@ -133,12 +145,38 @@ class Held:
         self.links: Entry | tuple[Entry, ...] = ()
         self.body_size = 0  # of the encodings last stored; kept while the answer is stale, they will be stored again
         self.visited = False
-        self.listed: bool | None = False
-        self.watch: Callable[[], None] | None = None
+        self.marks = 0
 
     @property
     def alive(self) -> bool:
-        return self.listed is not None
+        return not self.marks & GONE
+
+    @property
+    def listed(self) -> int:
+        """Are some encodings in the reader's `listed`, too?"""
+        return self.marks & LISTED
+
+    @property
+    def watch(self) -> Callable[[], None] | None:
+        """Is called when a change comes. A key that has one is not evicted."""
+        return self.reader.watches[self] if self.marks & WATCHED else None
+
+    @watch.setter
+    def watch(self, watch: Callable[[], None] | None) -> None:
+        if self.marks & WATCHED:
+            del self.reader.watches[self]
+            self.marks &= ~WATCHED
+        if watch is not None and self.alive:
+            self.reader.watches[self] = watch
+            self.marks |= WATCHED
+
+    def go(self) -> None:
+        """The key is not held any more."""
+        self.stale()
+        watch, self.watch = self.watch, None
+        self.marks = GONE
+        if watch is not None:
+            watch()
 
     @property
     def deps(self) -> tuple[Entry, ...]:
@@ -184,7 +222,7 @@ class Held:
         body = self.bodies[format_]
         assert body is not None
         if not self.listed:
-            self.listed = True
+            self.marks |= LISTED
             self.reader.memory.used += LISTED_BYTES
         self.reader.listed[format_][self.key] = body
         return body
@@ -192,20 +230,25 @@ class Held:
     def stale(self) -> None:
         """The encodings are the answer no more."""
         self.reader.memory.version += 1
-        self._forget()
+        self.version = self.bodies = None
+        self._unlist()
 
     def renew(self) -> None:
         """It is linked to all that it is derived from, and nothing is encoded."""
-        self._forget()
+        self.bodies = None
+        self._unlist()
         self.version = self.reader.memory.version
 
-    def _forget(self) -> None:
-        self.version = self.bodies = None
-        if self.listed:
-            self.unlist()
+    def tell(self) -> None:
+        """A change has come to a key with marks."""
+        self._unlist()
+        if self.marks & WATCHED:
+            self.reader.watches[self]()
 
-    def unlist(self) -> None:
-        self.listed = False
+    def _unlist(self) -> None:
+        if not self.listed:
+            return
+        self.marks &= ~LISTED
         self.reader.memory.used -= LISTED_BYTES
         if self.reader.entries.get(self.key, self) is self:  # else it was let go: what is listed came since
             for rows in self.reader.listed:
@@ -257,10 +300,8 @@ def touch(entry: Entry) -> None:
         return
     if isinstance(dependents, Held):
         dependents.version = dependents.bodies = None
-        if dependents.listed:
-            dependents.unlist()
-        if dependents.watch is not None:
-            dependents.watch()
+        if dependents.marks:
+            dependents.tell()
         return
     memory = entry.owner.memory
     memory.room -= len(dependents)
@@ -269,9 +310,9 @@ def touch(entry: Entry) -> None:
             reader.let_go()
         return
     for held in dependents:
-        held.stale()
-        if held.watch is not None:
-            held.watch()
+        held.version = held.bodies = None
+        if held.marks:
+            held.tell()
 
 
 def relink(held: Held, deps: tuple[Entry, ...]) -> None:

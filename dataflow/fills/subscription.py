@@ -160,7 +160,6 @@ class Subscriptions:
         place = (subscription.reader.tag, subscription.key)
         self._watching.setdefault(place, set()).add(number)
         held.notify(partial(self._mark, place))
-        subscription.reader.watched = True
 
     # -- large answers -----------------------------------------------------------------------------------------------
 

@@ -21,6 +21,7 @@ from typing import Any
 from dataflow.entries import ENTRY_BYTES, Draft, Entries, Entry, Held, Reader, dependents_of, touch
 from dataflow.held.counters import ENGINE
 from dataflow.held.remains import Item, Remains
+from dataflow.held.table import Table
 from dataflow.messages import Keyed, Pair, Statement
 from gtid_tracker.gtid import Gtid
 from gtid_tracker.tracker import Cut, Fate, FillTracker
@@ -97,6 +98,7 @@ class Arrangement(ABC):
         self.number = number
         self.memory = memory
         self.entries: Entries = {}  # one dict for life: readers keep a reference
+        self.table = Table(self.entries)
         self.ahead: Entries = {}  # entries ahead of the position, likewise; a hole to all but single reads
         self.cuts: dict[Entry, Cut] = {}  # where those stand
         self.readers: dict[Reader, None] = {}  # that use it
@@ -261,6 +263,7 @@ class Arrangement(ABC):
         """Makes the entry's key a hole. The answers derived from it are stale; they are returned."""
         if self.entries.get(entry.key) is entry:
             del self.entries[entry.key]
+            self.table.gone += 1
             self.memory.used -= entry.size
         elif self.ahead.get(entry.key) is entry:
             del self.ahead[entry.key], self.cuts[entry]

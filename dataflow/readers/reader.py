@@ -20,9 +20,10 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from itertools import islice
 
-from dataflow.entries import ENTRY_BYTES, Entries, Entry, Held, Owner, relink, unlinked
+from dataflow.entries import ENTRY_BYTES, Entries, Entry, Held, Owner, relink, shared, unlinked
 from dataflow.held.arrangement import UNBOUNDED, Arrangement, Memory
 from dataflow.held.remains import Item
+from dataflow.held.table import Table
 from dataflow.operators.answer import AnswerEntry, AnswerNode
 from dataflow.operators.standing import is_not_later
 from dataflow.readers.derivation import (
@@ -58,6 +59,7 @@ class ReaderNode:
         self.key_of = key_of  # the reader's own key from the parameters; as exact as the comparison of each part
         self.memory = memory
         self.entries: dict[Key, Held] = {}
+        self._table = Table(self.entries)
         self.encoders: list[Encode] = []
         self.joins: list[Callable[[Sequence[bytes]], bytes]] = []  # one encoding of several; none: b"".join
         # By wire format whose encoder may still become another one, the keys with rows that were encoded by it. Where
@@ -71,7 +73,7 @@ class ReaderNode:
         self.installed = True
         self.lately: dict[Params, Params] = {}  # by the other parameters those that `between` told last
         self.key_is_value = _key_is_value(plan)  # of the only parameter
-        self.watched = False  # whether a key of it was ever subscribed to
+        self.watches: dict[Held, Callable[[], None]] = {}
         self.tables: tuple[str, ...] = tuple(quoted(table) for table in plan.tables)  # for an upquery's metadata locks
         # The arrangements by level, the root's first; the same one may occur more than once.
         self.nodes: tuple[Arrangement, ...] = (program.root, *(level.node for level in program.levels))
@@ -389,15 +391,16 @@ class ReaderNode:
         """Keeps the encoding. Requires: it is of the answer as it is, and is not stored."""
         assert held.version is not None
         bodies = held.bodies
-        others = held.body_size if bodies is not None else 0
+        others = held.body_size
         if bodies is None:
             bodies = held.bodies = [None] * len(self.encoders)
+            others = BODIES_BYTES
         if format_ >= len(bodies):
             bodies += [None] * (format_ + 1 - len(bodies))
         bodies[format_] = encoded
-        grown = others + len(encoded) + BODY_BYTES - held.body_size
-        held.body_size += grown
-        self.memory.used += grown
+        size = others + len(encoded) + BODY_BYTES
+        self.memory.used += size - held.body_size
+        held.body_size = shared(size)
 
     def drop(self, held: Held) -> None:
         """Evicts the key: the answer first, then what nobody else needs below."""
@@ -405,17 +408,20 @@ class ReaderNode:
             return
         if self.entries.get(held.key) is held:  # else it was let go
             del self.entries[held.key]
+            self._table.gone += 1
             self.long.discard(held.key)
-        held.stale()
-        held.listed = None
-        if held.watch is not None:
-            held.watch()
-            held.watch = None
+        held.go()
         self.memory.used -= held.size + held.body_size
         if len(held.deps) > self.memory.remains.few_deps:
             self.memory.remains.add_steps(unlinked(held))
         else:
             relink(held, ())
+
+    def tidy(self) -> None:
+        """Keys of it were evicted: their places are for others."""
+        self._table.tidy()
+        for node in self.nodes:
+            node.table.tidy()
 
     def clear(self) -> None:
         if len(self.entries) > self.memory.remains.few:
@@ -428,16 +434,28 @@ class ReaderNode:
         if not self.entries:
             return
         items: list[Item] = list(self.entries.values())
-        if self.watched:
-            for held in self.entries.values():
-                if held.watch is not None:
-                    held.watch()
-                    held.watch = None
+        for held, watch in list(self.watches.items()):
+            held.watch = None
+            watch()
         self.entries.clear()
         self.long.clear()
         for rows in self.listed:
             rows.clear()
         self.memory.remains.add(items)
+
+    def check_invariants(self) -> None:
+        for key, held in self.entries.items():
+            assert held.key == key and held.reader is self and held.alive
+            assert held.bodies is None or held.version is not None, f"{key!r} shows what has changed"
+            if held.version is not None:
+                for entry in held.deps:
+                    assert entry.owner.entries.get(entry.key) is entry, f"{key!r} shows what is no longer held"
+        for format_, rows in enumerate(self.listed):
+            for key, row in rows.items():
+                held = self.entries[key]
+                assert held.listed and held.bodies is not None and held.bodies[format_] is row, f"{key!r} is listed"
+        for held in self.watches:
+            assert self.entries.get(held.key) is held and held.watch is not None, f"{held.key!r} is watched"
 
 
 MOST_LATELY = 10_000
@@ -445,7 +463,7 @@ USUAL_FORMATS = 8  # of the wire
 MOST_ENCODED = 1000  # keys of one format that are remembered until its encoder stays
 LARGE_BYTES, MANY_DEPS = 200_000, 500  # of the entries below an answer, and how many of them
 MOST_HELD = 1_000  # rows of several keys that are joined in one step, to see whether all are held
-BODY_BYTES = 130  # a bytes object and the list that it stands in, which has a place for each wire format
+BODIES_BYTES, BODY_BYTES = 110, 41  # a list with a place for each wire format; a bytes object without its bytes
 
 
 SAMPLED_KEYS, MOST_SAMPLED = 500, 2_000
