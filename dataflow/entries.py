@@ -5,7 +5,8 @@ concerns, and an entry that no reader needs is gone at once.
 
 Invariants:
 1. `held in entry.dependents` iff `entry in held.deps` for every entry that is alive.
-2. A `Held` whose `bodies` are not None was derived from `deps`, all of which are alive and unchanged since.
+2. A `Held` whose `version` is not None was derived from `deps`, all of which are alive and unchanged since. Without
+   one it has no `bodies`.
 3. Taking either out of its owner unlinks both directions: what is dropped is freed by its reference count, and no
    cycle stays behind.
 """
@@ -19,10 +20,11 @@ from typing import Any, Protocol
 from gtid_tracker.tracker import Cut
 from sqltypes.expression import Key, Row
 
-ENTRY_BYTES = 200  # an Entry, its key and its place in the dict; measured with benchmarks/memory.py
+_SIZES = tuple(range(4096))
+ENTRY_BYTES = 140  # an Entry and its place in the dict, which has more than it needs while keys come and go
 LISTED_BYTES = 100  # a place in a dict
 PARAMS_BYTES, PARAM_BYTES = 60, 60  # a tuple of parameters, and each that is no whole number
-HELD_BYTES = 320  # a Held, its key, list of bodies, tuple of deps and places in the dict and the queue
+HELD_BYTES = 200  # a Held, its key, and its places in the dict and the queue
 
 
 class Shared(Protocol):
@@ -30,17 +32,20 @@ class Shared(Protocol):
 
     used: int
     sequence: int
+    version: int
     room: int
 
     def count(self, name: str, by: int = 1) -> None: ...
 
 
 class Reader(Protocol):
-    """A reader, as its keys know it. `listed`: by wire format the encodings that lists of keys find."""
+    """A reader, as its keys know it. `listed`: by wire format the encodings that lists of keys find. `watches`: whom a
+    change of a key is told."""
 
     entries: dict[Key, Held]
     encoders: list[Any]
     listed: list[dict[Key, bytes]]
+    watches: dict[Held, Callable[[], None]]
 
     @property
     def memory(self) -> Shared: ...
@@ -51,12 +56,16 @@ class Reader(Protocol):
     def drop(self, held: Held) -> None:
         """Forgets one key."""
 
+    def tidy(self) -> None:
+        """Some were dropped."""
+
 
 class Owner(Protocol):
-    """An arrangement, as its entries know it."""
+    """An arrangement, as its entries know it. `cuts`: of the entries `ahead` of the position."""
 
     entries: dict[Key, Entry]
     ahead: dict[Key, Entry]
+    cuts: dict[Entry, Cut]
 
     @property
     def memory(self) -> Shared: ...
@@ -72,20 +81,30 @@ class Owner(Protocol):
 class Entry:
     """One key of one arrangement. `content` is the arrangement's own; None: dropped, no longer alive.
 
-    `cut`: where it stands if it was inserted ahead of the position; None: exactly at the position. `since`: at the
-    position, its content is the same after each event of the stream from this one (`Memory.sequence`) to the last.
+    `since`: at the position, its content is the same after each event of the stream from this one (`Memory.sequence`)
+    to the last.
     """
 
-    __slots__ = ("content", "cut", "dependents", "key", "owner", "since", "size")
+    __slots__ = ("content", "dependents", "key", "owner", "since", "size")
 
     def __init__(self, owner: Owner, key: Key, content: Any, size: int) -> None:
         self.owner = owner
         self.key = key
         self.content = content
-        self.size = size
-        self.cut: Cut | None = None
+        self.size = shared(size)
         self.since = 0
         self.dependents: Held | set[Held] | None = None
+
+    @property
+    def cut(self) -> Cut | None:
+        """Where it stands if it was inserted ahead of the position; None: exactly at the position."""
+        cuts = self.owner.cuts
+        return cuts.get(self) if cuts else None
+
+
+def shared(size: int) -> int:
+    """The number, as one object for all that have this size, if it is small: an int takes 32 bytes."""
+    return _SIZES[size] if size < len(_SIZES) else size
 
 
 class Draft(Entry):
@@ -102,45 +121,74 @@ class Draft(Entry):
         self.dependents = None
 
 
+LISTED, WATCHED, GONE = 1, 2, 4
+
+
 class Held:
     """One key of one reader: the answer's encodings, one a wire format, and what it was derived from.
 
-    `bodies` None: a change has come since; the answer is derived again when it is next asked for. `watch` is called
-    when that happens; a key that has one is not evicted. `listed`: some encodings are in the reader's `listed`, too.
-    `params`: those that it was held for; None where the key is the only one itself (`ReaderNode.params_of`).
+    `version` is equal only while the answer is the same. None: a change has come since; the answer is derived again
+    when it is next asked for. `bodies` None: no encoding is stored. `params`: those that it was held for; None where
+    the key is the only one itself (`ReaderNode.params_of`). `links`: `deps`, or the only one. `marks`: LISTED and
+    WATCHED, which few keys are; GONE.
     """
 
-    __slots__ = (
-        "alive",
-        "bodies",
-        "body_size",
-        "deps",
-        "key",
-        "listed",
-        "params",
-        "reader",
-        "size",
-        "visited",
-        "watch",
-    )
+    __slots__ = ("bodies", "body_size", "key", "links", "marks", "reader", "version", "visited")
+
+    params: tuple[Any, ...] | None = None
 
     def __init__(self, reader: Reader, key: Key) -> None:
         self.reader = reader
         self.key = key
+        self.version: int | None = None
         self.bodies: list[bytes | None] | None = None
-        self.deps: tuple[Entry, ...] = ()
-        self.params: tuple[Any, ...] | None = None
-        self.size = HELD_BYTES
+        self.links: Entry | tuple[Entry, ...] = ()
         self.body_size = 0  # of the encodings last stored; kept while the answer is stale, they will be stored again
         self.visited = False
-        self.alive = True
-        self.listed = False
-        self.watch: Callable[[], None] | None = None
+        self.marks = 0
 
-    def keep(self, params: tuple[Any, ...]) -> None:
-        """The parameters cannot be told from the key. Requires: called once, before its size is counted."""
-        self.params = params
-        self.size += PARAMS_BYTES + sum([_bytes_of(value) for value in params])
+    @property
+    def alive(self) -> bool:
+        return not self.marks & GONE
+
+    @property
+    def listed(self) -> int:
+        """Are some encodings in the reader's `listed`, too?"""
+        return self.marks & LISTED
+
+    @property
+    def watch(self) -> Callable[[], None] | None:
+        """Is called when a change comes. A key that has one is not evicted."""
+        return self.reader.watches[self] if self.marks & WATCHED else None
+
+    @watch.setter
+    def watch(self, watch: Callable[[], None] | None) -> None:
+        if self.marks & WATCHED:
+            del self.reader.watches[self]
+            self.marks &= ~WATCHED
+        if watch is not None and self.alive:
+            self.reader.watches[self] = watch
+            self.marks |= WATCHED
+
+    def go(self) -> None:
+        """The key is not held any more."""
+        self.stale()
+        watch, self.watch = self.watch, None
+        self.marks = GONE
+        if watch is not None:
+            watch()
+
+    @property
+    def deps(self) -> tuple[Entry, ...]:
+        """What the answer is derived from."""
+        links = self.links
+        return links if links.__class__ is tuple else (links,)  # type: ignore[return-value]
+
+    @property
+    def size(self) -> int:
+        """Bytes that it takes, encodings not included."""
+        params = 0 if self.params is None else PARAMS_BYTES + sum([_bytes_of(value) for value in self.params])
+        return HELD_BYTES + params + (LISTED_BYTES if self.listed else 0)
 
     def notify(self, watch: Callable[[], None] | None) -> None:
         """Sets who is told when a change comes, beside those who link the key now."""
@@ -155,7 +203,7 @@ class Held:
     @property
     def unseen(self) -> bool:
         """Has nobody been given its answer by itself, and nothing shown it to be right, since it was filled?"""
-        return self.bodies is None and not self.body_size
+        return self.version is None and not self.body_size
 
     def doubt(self) -> None:
         """What was filled has not been compared as it should have been: it is `unseen`."""
@@ -174,25 +222,47 @@ class Held:
         body = self.bodies[format_]
         assert body is not None
         if not self.listed:
-            self.listed = True
-            self.size += LISTED_BYTES
+            self.marks |= LISTED
             self.reader.memory.used += LISTED_BYTES
         self.reader.listed[format_][self.key] = body
         return body
 
     def stale(self) -> None:
-        """A change has come: the encodings are the answer no more."""
-        self.bodies = None
-        if self.listed:
-            self.unlist()
+        """The encodings are the answer no more."""
+        self.reader.memory.version += 1
+        self.version = self.bodies = None
+        self._unlist()
 
-    def unlist(self) -> None:
-        self.listed = False
-        self.size -= LISTED_BYTES
+    def renew(self) -> None:
+        """It is linked to all that it is derived from, and nothing is encoded."""
+        self.bodies = None
+        self._unlist()
+        self.version = self.reader.memory.version
+
+    def tell(self) -> None:
+        """A change has come to a key with marks."""
+        self._unlist()
+        if self.marks & WATCHED:
+            self.reader.watches[self]()
+
+    def _unlist(self) -> None:
+        if not self.listed:
+            return
+        self.marks &= ~LISTED
         self.reader.memory.used -= LISTED_BYTES
         if self.reader.entries.get(self.key, self) is self:  # else it was let go: what is listed came since
             for rows in self.reader.listed:
                 rows.pop(self.key, None)
+
+
+class HeldFor(Held):
+    """A key that does not tell its parameters."""
+
+    __slots__ = ("params",)
+
+    def __init__(self, reader: Reader, key: Key, params: tuple[Any, ...]) -> None:
+        super().__init__(reader, key)
+        self.params = params
 
 
 Entries = dict[Key, Entry]
@@ -229,11 +299,9 @@ def touch(entry: Entry) -> None:
     if dependents is None:
         return
     if isinstance(dependents, Held):
-        dependents.bodies = None
-        if dependents.listed:
-            dependents.unlist()
-        if dependents.watch is not None:
-            dependents.watch()
+        dependents.version = dependents.bodies = None
+        if dependents.marks:
+            dependents.tell()
         return
     memory = entry.owner.memory
     memory.room -= len(dependents)
@@ -242,9 +310,9 @@ def touch(entry: Entry) -> None:
             reader.let_go()
         return
     for held in dependents:
-        held.stale()
-        if held.watch is not None:
-            held.watch()
+        held.version = held.bodies = None
+        if held.marks:
+            held.tell()
 
 
 def touch_all(entries: Sequence[Entry]) -> None:
@@ -255,8 +323,10 @@ def touch_all(entries: Sequence[Entry]) -> None:
     for entry in entries:
         entry.since = sequence
         held = entry.dependents
-        if held.__class__ is Held and not held.listed and held.watch is None:
-            held.bodies = None
+        if isinstance(held, Held):
+            held.version = held.bodies = None
+            if held.marks:
+                held.tell()
         elif held is not None:
             touch(entry)
 
@@ -266,7 +336,7 @@ def relink(held: Held, deps: tuple[Entry, ...]) -> None:
     old = held.deps
     if old == deps:  # the common case: the same single entry; entries compare by identity
         return
-    held.deps = deps
+    held.links = deps[0] if len(deps) == 1 else deps
     for entry in deps:
         add_dependent(entry, held)
     fresh = set(deps)
@@ -280,7 +350,7 @@ def unlinked(held: Held) -> Iterator[None]:
     for entry in held.deps:
         release(entry, held)
         yield
-    held.deps = ()
+    held.links = ()
 
 
 def release(entry: Entry, held: Held) -> None:

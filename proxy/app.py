@@ -58,7 +58,7 @@ from proxy.mysql.session.shared import MysqlOptions, Shared
 from proxy.mysql.wire import rows as mysql_rows
 from proxy.planning.process import warm_up
 from proxy.port.api import WireFormat
-from proxy.pump.memory_guard import MemoryGuard
+from proxy.pump.memory_guard import MemoryGuard, map_large_blocks
 from proxy.pump.pump import Pump
 from proxy.settings.config import Config
 from proxy.settings.machine import is_open
@@ -222,6 +222,7 @@ async def _running(config: Config, formats: Mapping[str, WireFormat]) -> AsyncIt
     background = asyncio.get_running_loop().create_task(keep(app, gate))
     listeners = await listen(app, upstream, matcher)
     freeze()
+    map_large_blocks()
     router.lateness.start()
     try:
         yield app

@@ -447,11 +447,10 @@ class Fill:
         """One of the asked keys is linked. Its answer counts as compared where all of it is the snapshot's (`own`) and
         that was. `doubtful`: it should have been, and was not."""
         if self.unasked or doubtful:
-            if held.bodies is None:
+            if held.version is None:
                 held.doubt()
         elif own and not self.ahead and not self.changed:
-            held.stale()
-            held.bodies = [None] * len(self.reader.encoders)  # the snapshot's answer still
+            held.renew()  # the snapshot's answer still
 
 
 def _count_in(rows: list[Row]) -> int:

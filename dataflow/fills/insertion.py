@@ -96,7 +96,7 @@ class Insertion:
                 held = self._hold(fill.reader, key, params)
             if held is None:
                 continue
-            is_long = held.bodies is None and key in fill.reader.long
+            is_long = held.version is None and key in fill.reader.long
             if is_long or several:
                 fill.pin(held)
             if is_long:
@@ -111,7 +111,7 @@ class Insertion:
             if not self._forward():
                 return
         for key in fill.doubtful() - doubtful if fill.doubts else ():  # of reads that came while it was inserted
-            if (late := fill.reader.entries.get(key)) is not None and late.bodies is not None:
+            if (late := fill.reader.entries.get(key)) is not None and late.version is not None:
                 late.doubt()
 
     def _link(self, held: Held, params: Params) -> Steps[None]:
@@ -124,12 +124,12 @@ class Insertion:
             fill.kept[held.key] = held.alive and not found.holes
             if fill.ended or not fill.kept[held.key]:
                 return
-            if found.bodies is not None:
+            if found.version is not None:
                 own = True
                 for some in parts(held.deps):
                     own = own and self._is_own(some)
                     yield
-                if held.bodies is found.bodies and not any(found.bodies):
+                if held.version == found.version and held.bodies is None:
                     held.stale()
                     fill.prove(held, own, doubtful=held.key in fill.doubtful())
                 return

@@ -99,7 +99,7 @@ def holes_below(reader: ReaderNode, keys: Sequence[tuple[Key, Params]], known: H
     for key, params in keys:
         if key in known:
             continue
-        if (held := reader.entries.get(key)) is not None and held.bodies is not None:
+        if (held := reader.entries.get(key)) is not None and held.version is not None:
             known[key] = []  # it is linked to all that it is derived from
             continue
         with suppress(EvaluationError):

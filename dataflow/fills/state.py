@@ -88,6 +88,7 @@ class State:
         Requires: its GTID is not inside the position. Of the transaction that is under way all steps are made.
         """
         self.memory.sequence += 1
+        self.memory.version += 1
         self.memory.room = self.sizes.stale
         large = self.under_way if self.under_way is not None and self.under_way.event is event else None
         try:
@@ -188,6 +189,7 @@ class State:
         """Makes everything a hole; what is received from now on follows `position`."""
         self.memory.count("transactions", self.ring.pushed)
         self.memory.sequence += 1
+        self.memory.version += 1
         self._forget_ring()
         self.ring = Ring(position, *self._ring_size)
         self._ahead.clear()

@@ -160,7 +160,6 @@ class Subscriptions:
         place = (subscription.reader.tag, subscription.key)
         self._watching.setdefault(place, set()).add(number)
         held.notify(partial(self._mark, place))
-        subscription.reader.watched = True
 
     # -- large answers -----------------------------------------------------------------------------------------------
 
@@ -227,8 +226,8 @@ class Subscriptions:
                 return list(self.end(number, NEVER_WHOLE))
             return read(Read(number, reader, [(key, params)], doubted=True, holes={key: found.holes}))
         rows = found.rows
-        is_held = reader.entries.get(key) is held  # what was let go as a whole has its `bodies` still
-        if rows is None or not is_held or held.bodies is not found.bodies or subscription.rows is not before:
+        is_held = reader.entries.get(key) is held  # what was let go as a whole has its `version` still
+        if rows is None or not is_held or held.version != found.version or subscription.rows is not before:
             self._try_again(number)
             return []
         del self.large[number]
@@ -254,7 +253,7 @@ class Subscriptions:
 def linked_rows(reader: ReaderNode, held: Held, params: Params) -> list[Row] | None:
     """The key's rows, in one step; None if there is a hole. A key that is long to derive, and stale, is linked to all
     that these are made of: else its `watch` would not be told of every change."""
-    if held.bodies is None and held.key in reader.long:
+    if held.version is None and held.key in reader.long:
         rows = reader.refresh(held, params, UNBOUNDED)
         held.stale()
         return rows

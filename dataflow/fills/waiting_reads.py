@@ -298,7 +298,7 @@ class Reads:
             if (held := reader.entries.get(key)) is not None:
                 repaired += 1
                 deps: Iterable[Entry] = held.deps
-                if held.bodies is None:  # it may be linked to others than it is made of now
+                if held.version is None:  # it may be linked to others than it is made of now
                     with suppress(EvaluationError):
                         deps = dict.fromkeys((*deps, *reader.derive(reader.params_of(held), reader.held_levels).deps))
                 reader.drop(held)

@@ -18,6 +18,7 @@ from dataflow.graph.spellings import with_one_spelling
 from dataflow.graph.whole_dates import dated_places, with_whole_dates
 from dataflow.graph.whole_strings import of_whole_strings
 from dataflow.held.arrangement import NOWHERE, Arrangement, LinearArrangement, Memory
+from dataflow.held.packed import packing
 from dataflow.operators.aggregate import (
     EXACT,
     Accumulator,
@@ -148,8 +149,9 @@ def _rows_node(plan: RowsArrangement, number: int, memory: Memory) -> RowsNode:
     narrow = _columns_of_row([column.position for column in columns])
     exact = not any(column.type.is_approximate for column in columns)
     types = [column.type for column in columns]
-    weights = _weighing(types), _growing(types)
-    return RowsNode(plan, number, memory, _locate(table, plan.key, plan.filter), narrow, exact, *weights)
+    weigh = _weighing(types)
+    locate = _locate(table, plan.key, plan.filter)
+    return RowsNode(plan, number, memory, locate, narrow, exact, weigh, packing(types, weigh))
 
 
 def _weighing(types: Sequence[SqlType]) -> Callable[[Row], int]:
@@ -159,19 +161,6 @@ def _weighing(types: Sequence[SqlType]) -> Callable[[Row], int]:
     code = Codegen()
     code.names["size"] = getsizeof
     return code.function("weigh", "r", [f"return {' + '.join([str(fixed), *varying])}"])
-
-
-def _growing(types: Sequence[SqlType]) -> Callable[[Row, Row], int]:
-    """How many more bytes the second row takes than the first, as `_weighing` tells it. Texts that are equal, as most
-    are of a row that is updated, are not measured."""
-    grown = []
-    for at, type_ in enumerate(types):
-        if not _has_one_size(type_):
-            by = f"{_weight(f'c[{at}]', type_)} - {_weight(f'g[{at}]', type_)}"
-            grown.append(f"(0 if g[{at}] == c[{at}] else {by})" if _is_text(type_) else f"({by})")
-    code = Codegen()
-    code.names["size"] = getsizeof
-    return code.function("growth", "g, c", [f"return {' + '.join(grown) or '0'}"])
 
 
 def _has_one_size(type_: SqlType) -> bool:

@@ -159,15 +159,7 @@ class Graph:
             for table in node.tables:
                 assert node in self.by_table[table].nodes
         for reader in self.readers.values():
-            for key, held in reader.entries.items():
-                assert held.key == key and held.reader is reader and held.alive
-                used += held.size + held.body_size
-                if held.bodies is not None:
-                    for entry in held.deps:
-                        assert entry.owner.entries.get(entry.key) is entry, f"{key!r} shows what is no longer held"
-            for format_, rows in enumerate(reader.listed):
-                for key, row in rows.items():
-                    held = reader.entries[key]
-                    assert held.listed and held.bodies is not None and held.bodies[format_] is row, f"{key!r} is listed"
+            reader.check_invariants()
+            used += sum(held.size + held.body_size for held in reader.entries.values())
         used += self.memory.remains.size
         assert used == self.memory.used, f"{used} bytes are held, {self.memory.used} are counted"

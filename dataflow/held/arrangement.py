@@ -21,8 +21,9 @@ from typing import Any
 
 from dataflow.entries import ENTRY_BYTES, Draft, Entries, Entry, Held, Reader, dependents_of, touch, touch_all
 from dataflow.held.counters import ENGINE
-from dataflow.held.hits import NONE_HELD, Beside, Edit, Hits
+from dataflow.held.hits import NONE_HELD, WHOLE, Beside, Edit, Hits
 from dataflow.held.remains import Item, Remains
+from dataflow.held.table import Table
 from dataflow.messages import Keyed, Pair, Statement
 from gtid_tracker.gtid import Gtid
 from gtid_tracker.tracker import Cut, Fate, FillTracker
@@ -57,14 +58,18 @@ def _no_text(keys: Sequence[Row]) -> str:
 
 @dataclass(slots=True)
 class Memory:
-    """What all parts of the state share: bytes held by entries and answers, as estimated; `sequence`, which rises with
-    each event of the stream; how often each rule has acted (`dataflow/held/counters.py`). `room`: how many answers of
-    entries that several share may still become stale one by one, in this step. `most_rows`: an answer
+    """What all parts of the state share: bytes held by entries and answers, as estimated; how often each rule has acted
+    (`dataflow/held/counters.py`).
+
+    `sequence` rises with each event of the stream, `version` whenever an answer may become another one. `room`: how
+    many answers of entries that several share may still become stale one by one, in this step. `most_rows`: an answer
     of which more are joined is derived in steps. `derived`: rows from which answers were derived so far, those that
-    were looked up at each level."""
+    were looked up at each level.
+    """
 
     used: int = 0
     sequence: int = 0
+    version: int = 0
     room: int = UNBOUNDED
     most_rows: int = MOST_ROWS
     derived: int = 0
@@ -96,7 +101,9 @@ class Arrangement(ABC):
         self.number = number
         self.memory = memory
         self.entries: Entries = {}  # one dict for life: readers keep a reference
+        self.table = Table(self.entries)
         self.ahead: Entries = {}  # entries ahead of the position, likewise; a hole to all but single reads
+        self.cuts: dict[Entry, Cut] = {}  # where those stand
         self.readers: dict[Reader, None] = {}  # that use it
         self.generation = 0
         self.tracker: FillTracker[Any] = FillTracker()
@@ -199,8 +206,8 @@ class Arrangement(ABC):
         """Holds an entry that stands at its cut. Requires: its key is a hole, and held by nobody ahead either."""
         if entry.key in self.entries:
             raise InvariantViolated(f"key {entry.key!r} of arrangement {self.number} is held already")
-        entry.cut = cut
         self._place(entry, self.ahead)
+        self.cuts[entry] = cut
 
     def _place(self, entry: Entry, entries: Entries) -> None:
         replaced = entries.setdefault(entry.key, entry)
@@ -212,7 +219,7 @@ class Arrangement(ABC):
         """The position contains the entry's cut: it is held like any other, unless it has gone since."""
         if self.ahead.get(entry.key) is entry:
             del self.ahead[entry.key]
-            entry.cut = None
+            self.cuts.pop(entry, None)
             entry.since = self.memory.sequence
             self.entries[entry.key] = entry
 
@@ -221,9 +228,9 @@ class Arrangement(ABC):
         that may or may not reflect it becomes a hole."""
         for key in list(self.touched(table, pairs, self.ahead)):
             entry = self.ahead.get(key)
-            if entry is None or entry.cut is None:
+            if entry is None:
                 continue
-            match entry.cut.fate(gtid):
+            match self.cuts[entry].fate(gtid):
                 case Fate.TAGGED:
                     self.memory.count("records_in_cut_skipped")
                 case Fate.DOUBTFUL:
@@ -236,10 +243,10 @@ class Arrangement(ABC):
         """Makes holes of the entries ahead of the position that do not reflect a transaction: it may concern them."""
         fates: dict[int, Fate] = {}
         for entry in list(self.ahead.values()):
-            assert entry.cut is not None
-            fate = fates.get(id(entry.cut))
+            cut = self.cuts[entry]
+            fate = fates.get(id(cut))
             if fate is None:
-                fate = fates[id(entry.cut)] = entry.cut.fate(gtid)
+                fate = fates[id(cut)] = cut.fate(gtid)
             if fate is Fate.TAGGED:
                 self.memory.count("records_in_cut_skipped")
             else:
@@ -249,6 +256,7 @@ class Arrangement(ABC):
     def _apply_to(self, table: str, pairs: Sequence[Pair], entry: Entry) -> None:
         """Applies changes to one entry ahead of the position."""
         size = entry.size
+        self.memory.version += 1
         self.apply(table, pairs, {entry.key: entry})
         self.memory.used += entry.size - size
         if entry.content is None:
@@ -258,10 +266,12 @@ class Arrangement(ABC):
         """Makes the entry's key a hole. The answers derived from it are stale; they are returned."""
         if self.entries.get(entry.key) is entry:
             del self.entries[entry.key]
+            self.table.gone += 1
             self.memory.used -= entry.size
         elif self.ahead.get(entry.key) is entry:
-            del self.ahead[entry.key]
+            del self.ahead[entry.key], self.cuts[entry]
             self.memory.used -= entry.size
+        self.memory.version += 1
         touch(entry)
         concerned = list(dependents_of(entry))
         entry.content = None
@@ -301,6 +311,7 @@ class Arrangement(ABC):
         items: list[Item] = [*self.entries.values(), *self.ahead.values()]
         self.entries.clear()
         self.ahead.clear()
+        self.cuts.clear()
         self.memory.remains.add(items)
 
     def __iter__(self) -> Iterator[Key]:
@@ -309,8 +320,8 @@ class Arrangement(ABC):
     def check_invariants(self) -> None:
         """Raises AssertionError where an entry and its owner disagree."""
         assert not self.entries.keys() & self.ahead.keys(), "a key is held at the position and ahead of it"
+        assert self.cuts.keys() == set(self.ahead.values()), "a cut is of no entry, or an entry has none"
         for key, entry in (*self.entries.items(), *self.ahead.items()):
-            assert (entry.cut is None) == (key in self.entries), f"{key!r} stands elsewhere than it says"
             assert entry.owner is self, f"{key!r} has another owner"
             assert entry.key == key, f"{entry.key!r} is held under {key!r}"
             assert entry.content is not None, f"{key!r} is held and dropped"
@@ -398,8 +409,12 @@ class LinearArrangement(Arrangement):
         if content is not None:
             beside.size += size
             if edit is not None:
-                content[edit[0]] = edit[1]
-                draft.size += edit[2]
+                place, item, by = edit
+                if place is WHOLE:
+                    draft.content = item
+                else:
+                    content[place] = item
+                draft.size += by
                 draft.since = 0
         return draft
 
@@ -419,7 +434,10 @@ class LinearArrangement(Arrangement):
                 continue
             if not isinstance(new, Draft):
                 place, item, by = new
-                entry.content[place] = item
+                if place is WHOLE:
+                    entry.content = item
+                else:
+                    entry.content[place] = item
             elif new.content is not None:
                 entry.content, new.content = new.content, entry.content
                 by = new.size - entry.size

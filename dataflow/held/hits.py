@@ -17,8 +17,10 @@ from sqltypes.expression import Key, Row
 
 # A change that concerns held keys: its images, and the entries of the key that each has, None for a hole.
 Hit = tuple[Row | None, Row | None, Entry | None, Entry | None]
-# (place, item, bytes more): after `content[place] = item` the content is what one change makes of it.
+# (place, item, bytes more): after `content[place] = item` the content is what one change makes of it; at the place
+# WHOLE the item is the content.
 Edit = tuple[Any, Any, int]
+WHOLE: Any = object()
 NONE_HELD: Entries = {}  # where drafts are
 Item = TypeVar("Item")
 

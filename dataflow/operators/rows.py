@@ -2,26 +2,32 @@
 
 Law: content(key) = bag of narrow(row) for every row of the table that passes the filter and has the key. A change
 moves at most one row out of one bag and one row into another, so it is a removal and an addition.
+
+Rows are packed (`dataflow/held/packed.py`): as objects they take three times the memory, and to unpack one takes no
+longer than to look at it. Packed rows are equal only where a client sees no difference: 0.0 and -0.0 are two.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from operator import ne
 from typing import Any
 
 from dataflow.entries import ENTRY_BYTES, Entries, Entry, touch, touch_all
 from dataflow.held.arrangement import LinearArrangement, Locate, Memory
 from dataflow.held.bag import Bag
-from dataflow.held.hits import NONE_HELD, Beside, Hits, kept
+from dataflow.held.hits import NONE_HELD, WHOLE, Beside, Hits, kept
+from dataflow.held.packed import Packed, Packing
 from planner.tree.plan import RowsArrangement
 from sqltypes.expression import Key, Row
 
 LARGE = 48  # rows from which a bag is a `Bag`: removal from a list is linear
+NO_ROWS = b""
+LIST_BYTES, PLACE_BYTES = 88, 8  # a list of two, and each further place
 
 
 class RowsNode(LinearArrangement):
-    """Content: a list of rows, or for large bags of distinguishable rows a `Bag`."""
+    """Content: `NO_ROWS`, a packed row, a list of two and more, or for large bags of distinguishable rows a `Bag`."""
 
     def __init__(
         self,
@@ -32,23 +38,22 @@ class RowsNode(LinearArrangement):
         narrow: Callable[[Row], Row],
         exact: bool,
         weigh: Callable[[Row], int],
-        growth: Callable[[Row, Row], int],
+        packing: Packing,
     ) -> None:
         super().__init__(plan, number, memory, locate)
         self._narrow = narrow
         self._exact = exact  # equal narrow rows are indistinguishable (not so with floats: 0.0 and -0.0)
-        self._weigh = weigh  # bytes that a narrow row occupies
-        self._growth = growth  # how many more the second of two does
+        self._weigh = weigh  # bytes that a narrow row occupies in a `Bag`
+        self._pack, self._unpack, self._packed_bytes = packing.pack, packing.unpack, packing.size
 
     def change(
         self, entries: Entries, before: Row | None, after: Row | None, old: Entry | None, new: Entry | None
     ) -> None:
         if old is not None and old is new and before is not None and after is not None:
             gone, come = self._narrow(before), self._narrow(after)
-            if not self._exact or old.content.__class__ is Bag:
-                self._replace(entries, old, gone, come)
-            elif gone != come:  # else the columns that changed are not among those held
-                self._exchange(entries, old, gone, come)
+            if self._exact and gone == come:
+                return  # the columns that changed are not among those held
+            self._replace(entries, old, gone, come)
             return
         if old is not None and before is not None:
             self._remove(entries, old, self._narrow(before))
@@ -56,7 +61,7 @@ class RowsNode(LinearArrangement):
             self._add(entries, new, self._narrow(after))
 
     def change_all(self, hits: Hits, beside: Beside | None = None) -> None:
-        """As for each of them, but the usual case, a list of rows, without a call for each."""
+        """As for each of them, but the usual case, few rows of a key, without a call for each."""
         if not self._exact or hits.mixed is not None:
             super().change_all(hits, beside)
             return
@@ -79,92 +84,141 @@ class RowsNode(LinearArrangement):
 
     def _exchange_all(self, gone: list[Row], come: list[Row], held: list[Entry], beside: Beside | None) -> None:
         made = beside.made if beside is not None else None
-        growth, memory = self._growth, self.memory
-        for before, after, entry in zip(gone, come, held, strict=True):
+        size, memory = self._packed_bytes, self.memory
+        packed = map(self._pack, gone), map(self._pack, come)
+        for before, after, was, now, entry in zip(gone, come, *packed, held, strict=True):
             content = entry.content
-            if content.__class__ is not list or (made is not None and entry in made):
+            if content is None or content.__class__ is Bag or (made is not None and entry in made):
                 if (target := self._target(entry, beside)) is not None:
                     self._replace(NONE_HELD if beside is not None else self.entries, target, before, after)
                 continue
-            try:
-                place = content.index(before)
-            except ValueError:
+            place = WHOLE
+            if content.__class__ is list and was in content:
+                place = content.index(was)
+            elif content != was:
                 self._fail_target(entry, beside, "removed_row_not_held")
                 continue
-            by = growth(before, after)
+            by = size(now) - size(was)
             if made is not None:
-                made[entry] = place, after, by
+                made[entry] = place, now, by
+                continue
+            if place is WHOLE:
+                entry.content = now
             else:
-                content[place] = after
-                entry.size += by
-                memory.used += by
+                content[place] = now
+            entry.size += by
+            memory.used += by
 
     def _remove_all(self, rows: list[Row], held: list[Entry], beside: Beside | None) -> None:
         made = beside.made if beside is not None else None
         memory = self.memory
-        for row, size, entry in zip(rows, map(self._weigh, rows), held, strict=True):
+        for row, was, entry in zip(rows, map(self._pack, rows), held, strict=True):
             content = entry.content
-            if content.__class__ is not list or (made is not None and entry in made):
+            if content is None or content.__class__ is Bag or (made is not None and entry in made):
                 if (target := self._target(entry, beside)) is not None:
                     self._remove(NONE_HELD if beside is not None else self.entries, target, row)
                 continue
-            try:
-                place = content.index(row)
-            except ValueError:
+            by = -self._packed_bytes(was)
+            place: Any = WHOLE
+            item: Any = NO_ROWS
+            if content.__class__ is list and was in content:
+                at = content.index(was)
+                if len(content) == 2:
+                    item = content[1 - at]
+                    by -= LIST_BYTES
+                else:
+                    place, item = slice(at, at + 1), ()
+                    by -= PLACE_BYTES
+            elif content != was:
                 self._fail_target(entry, beside, "removed_row_not_held")
                 continue
             if made is not None:
-                made[entry] = slice(place, place + 1), (), -size
+                made[entry] = place, item, by
+                continue
+            if place is WHOLE:
+                entry.content = item
             else:
-                del content[place]
-                entry.size -= size
-                memory.used -= size
+                content[place] = item
+            entry.size += by
+            memory.used += by
 
     def _add_all(self, rows: list[Row], held: list[Entry], beside: Beside | None) -> None:
         made = beside.made if beside is not None else None
         memory = self.memory
-        for row, size, entry in zip(rows, map(self._weigh, rows), held, strict=True):
+        for row, now, entry in zip(rows, map(self._pack, rows), held, strict=True):
             content = entry.content
-            if content.__class__ is not list or len(content) >= LARGE or (made is not None and entry in made):
+            is_list = content.__class__ is list
+            if (
+                content is None or content.__class__ is Bag or (is_list and len(content) >= LARGE)
+                or (made is not None and entry in made)
+            ):  # fmt: skip
                 if (target := self._target(entry, beside)) is not None:
                     self._add(NONE_HELD if beside is not None else self.entries, target, row)
-            elif made is not None:
-                made[entry] = slice(len(content), None), (row,), size
+                continue
+            by = self._packed_bytes(now)
+            place: Any = WHOLE
+            item: Any = now
+            if is_list:
+                place, item = slice(len(content), None), (now,)
+                by += PLACE_BYTES
+            elif content != NO_ROWS:
+                item = [content, now]
+                by += LIST_BYTES
+            if made is not None:
+                made[entry] = place, item, by
+                continue
+            if place is WHOLE:
+                entry.content = item
             else:
-                content.append(row)
-                entry.size += size
-                memory.used += size
+                content[place] = item
+            entry.size += by
+            memory.used += by
 
-    def _exchange(self, entries: Entries, entry: Entry, gone: Row, come: Row) -> None:
-        """A row stays under its key, and keeps its place."""
+    def _replace(self, entries: Entries, entry: Entry, gone: Row, come: Row) -> None:
+        """A row stays under its key."""
+        if entry.content.__class__ is not Bag:
+            self._exchange(entries, entry, self._pack(gone), self._pack(come))
+            return
+        self._remove(entries, entry, gone)
+        if entry.content is not None:
+            self._add(entries, entry, come)
+
+    def _exchange(self, entries: Entries, entry: Entry, gone: Packed, come: Packed) -> None:
+        """A row of few keeps its place."""
+        if gone == come:
+            return
         content = entry.content
-        try:
+        if content.__class__ is list and gone in content:
             content[content.index(gone)] = come
-        except ValueError:
+        elif content == gone:
+            entry.content = come
+        else:
             self.fail(entries, entry, "removed_row_not_held")
             return
-        by = self._growth(gone, come)
+        by = self._packed_bytes(come) - self._packed_bytes(gone)
         if by:
             self._resize(entries, entry, by)
         touch(entry)
 
-    def _replace(self, entries: Entries, entry: Entry, gone: Row, come: Row) -> None:
-        """A row stays under its key, of those that have no place."""
-        if gone != come or not self._exact:
-            self._remove(entries, entry, gone)
-            if entry.content is not None:
-                self._add(entries, entry, come)
-
     def _remove(self, entries: Entries, entry: Entry, row: Row) -> None:
         content = entry.content
-        size = self._weigh(row)
         try:
             if content.__class__ is Bag:
-                size += content.take(row)
-            elif self._exact:
-                content.remove(row)
+                size = self._weigh(row) + content.take(row)
             else:
-                del content[_place(content, row)]
+                packed = self._pack(row)
+                size = self._packed_bytes(packed)
+                if content.__class__ is list:
+                    content.remove(packed)
+                    if len(content) == 1:
+                        (entry.content,) = content
+                        size += LIST_BYTES
+                    else:
+                        size += PLACE_BYTES
+                elif content == packed:
+                    entry.content = NO_ROWS
+                else:
+                    raise ValueError
         except (ValueError, KeyError):
             self.fail(entries, entry, "removed_row_not_held")
             return
@@ -173,61 +227,90 @@ class RowsNode(LinearArrangement):
 
     def _add(self, entries: Entries, entry: Entry, row: Row) -> None:
         content = entry.content
-        size = self._weigh(row)
         if content.__class__ is Bag:
-            size += content.add(row)
+            size = self._weigh(row) + content.add(row)
         else:
-            content.append(row)
-            if len(content) > LARGE and self._exact:
-                entry.content = Bag(content)
+            packed = self._pack(row)
+            size = self._packed_bytes(packed)
+            if content.__class__ is list:
+                content.append(packed)
+                size += PLACE_BYTES
+                if len(content) > LARGE and self._exact:
+                    entry.content = Bag(map(self._unpack, content))
+                    size = ENTRY_BYTES + self._bytes_of(entry.content) - entry.size
+            elif content == NO_ROWS:
+                entry.content = packed
+            else:
+                entry.content = [content, packed]
+                size += LIST_BYTES
         self._resize(entries, entry, size)
         touch(entry)
 
     def load(self, key: Key, rows: list[Row]) -> Entry:
-        size = sum(self._weigh(row) for row in rows)
-        return self.new_entry(key, Bag(rows) if len(rows) > LARGE and self._exact else rows, size)
+        content: Any
+        if len(rows) == 1:
+            content = self._pack(rows[0])
+        elif len(rows) > LARGE and self._exact:
+            content = Bag(rows)
+        else:
+            content = list(map(self._pack, rows)) or NO_ROWS
+        return self.new_entry(key, content, self._bytes_of(content))
 
     def load_in_parts(self, key: Key, rows: list[Row], most: int) -> Generator[None, None, Entry]:
-        counts = Bag()
-        size = 0
+        if len(rows) <= LARGE:
+            return self.load(key, rows)
+        counts, packed = Bag(), list[Packed]()
+        size = 0 if self._exact else self._bytes_of([])
         for first in range(0, len(rows), most):
             some = rows[first : first + most]
-            size += sum(self._weigh(row) for row in some)
             if self._exact:
                 counts.add_all(some)
+                size += sum(map(self._weigh, some))
+            else:
+                packed += map(self._pack, some)
+                size += sum(map(self._packed_bytes, packed[first:])) + PLACE_BYTES * len(some)
             yield
-        return self.new_entry(key, counts if len(rows) > LARGE and self._exact else rows, size)
+        return self.new_entry(key, counts if self._exact else packed, size)
+
+    def _bytes_of(self, content: Any) -> int:
+        """Bytes of the content, orders not included."""
+        if content.__class__ is Bag:
+            return sum(map(self._weigh, content.all()))
+        if content.__class__ is list:
+            return LIST_BYTES + PLACE_BYTES * (len(content) - 2) + sum(map(self._packed_bytes, content))
+        return self._packed_bytes(content) if content != NO_ROWS else 0
 
     def rows_in_parts(self, content: Any, most: int) -> Iterator[Iterable[Row]]:
-        if content.__class__ is not Bag:
-            yield content
-            return
-        yield from content.in_parts(most)
+        if content.__class__ is Bag:
+            yield from content.in_parts(most)
+        elif content.__class__ is list:
+            for first in range(0, len(content), most):
+                yield list(map(self._unpack, content[first : first + most]))
+        else:
+            yield self.rows(content)
 
     def spared(self, content: Any) -> int:
         return content.order_size if content.__class__ is Bag else 0
 
     def copied(self, content: Any) -> Any:
-        return content.copy()
+        return content.copy() if content.__class__ is Bag else content
 
-    def rows(self, content: Any) -> Iterable[Row]:
+    def rows(self, content: Any) -> Sequence[Row]:
         if content.__class__ is Bag:
             return content.all()
-        return content  # type: ignore[no-any-return]  # a list of rows
+        if content.__class__ is list:
+            return list(map(self._unpack, content))
+        return (self._unpack(content),) if content != NO_ROWS else ()
 
     def check_invariants(self) -> None:
         super().check_invariants()
         for key, entry in (*self.entries.items(), *self.ahead.items()):
-            size = ENTRY_BYTES + self.spared(entry.content) + sum(map(self._weigh, self.rows(entry.content)))
+            content = entry.content
+            size = ENTRY_BYTES + self.spared(content) + self._bytes_of(content)
             assert entry.size == size, f"{key!r} takes {size} bytes, and {entry.size} are counted"
-            if entry.content.__class__ is Bag:
-                entry.content.check_invariants()
-
-
-def _place(rows: list[Row], row: Row) -> int:
-    """Where the row is, 0.0 and -0.0 told apart. Raises ValueError."""
-    shown = repr(row)
-    for at, held in enumerate(rows):
-        if held == row and repr(held) == shown:
-            return at
-    raise ValueError(shown)
+            if content.__class__ is Bag:
+                content.check_invariants()
+            else:
+                assert content.__class__ is not list or len(content) > 1, f"{key!r} has a list of one row"
+                packed = content if content.__class__ is list else [content]
+                assert content == NO_ROWS or all(self._pack(self._unpack(one)) == one for one in packed)

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from dataflow.entries import Held, relink
+from dataflow.entries import WATCHED, Held, HeldFor, Reader, relink
 from dataflow.held.arrangement import Memory
 from dataflow.readers.derivation import Params, TooLong
 from dataflow.readers.reader import ReaderNode
@@ -68,9 +68,7 @@ class Sieve:
             return None
         held = reader.entries.get(key)
         if held is None:
-            held = reader.entries[key] = Held(reader, key)
-            if not reader.key_is_value:
-                held.keep(params)
+            held = reader.entries[key] = Held(reader, key) if reader.key_is_value else HeldFor(reader, key, params)
             self.memory.used += held.size
             self.add(held)
         relink(held, deps)
@@ -114,6 +112,7 @@ class Sieve:
         memory, remains = self.memory, self.memory.remains
         left = most if most is not None else 1 << 62
         evicted = 0
+        readers: set[Reader] = set()
         while memory.used > target and left > 0:
             if remains:  # also of a key that has just gone
                 remains.take_apart(AT_ONCE)
@@ -127,7 +126,7 @@ class Sieve:
                 left -= WHOLE_SEGMENT
                 continue
             held = segment[self._at]
-            if held is not None and held.alive and (held.visited or held.watch is not None):
+            if held is not None and held.alive and (held.visited or held.marks & WATCHED):
                 held.visited = False
                 self.spared += 1
                 left -= 1
@@ -138,8 +137,11 @@ class Sieve:
                     self.spared = 0
                     left -= GOING
                     held.reader.drop(held)
+                    readers.add(held.reader)
                     evicted += 1
             self._at += 1
+        for reader in readers:
+            reader.tidy()
         self.evicted += evicted
         return evicted
 

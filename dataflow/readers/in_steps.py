@@ -103,40 +103,40 @@ class RowsAt:
 class Linked:
     """A held key that is linked in steps to all that it is derived from, while changes may come.
 
-    `bodies`: the places for its encodings; None: a change has come before that was done, or the key has gone. `holes`:
-    what is missing below the key.
+    `version`: of the key's answer; None: a change has come before that was done, or the key has gone. `holes`: what is
+    missing below the key.
     """
 
     def __init__(self, reader: ReaderNode, held: Held, params: Params) -> None:
-        self.bodies: list[bytes | None] | None = None
+        self.version: int | None = None
         self.holes: list[Hole] = []
         self._reader = reader
         self._held = held
         self._params = params
 
     def steps(self) -> Steps[list[Row]]:
-        """Returns the joined rows. They count only where there are `bodies`."""
+        """Returns the joined rows. They count only where there is a `version`."""
         held, reader = self._held, self._reader
-        before, since = held.bodies, reader.memory.sequence
+        before, since = held.version, reader.memory.sequence
         found = yield from derived(reader, self._params, reader.held_levels)
         self.holes = found.holes
         if found.holes:
             return []
-        if before is None or held.bodies is not before:
+        if before is None or held.version != before:
             deps: dict[Entry, None] = {}
             for some in parts(found.deps):
                 yield
                 deps.update(dict.fromkeys(some))
             if not (yield from linked(held, list(deps), since)):
                 return []
-        self.bodies = held.bodies
+        self.version = held.version
         return list(found.rows)
 
 
 class HeldRows:
     """The rows of a held key, in steps, while changes may come.
 
-    `rows` are the answer as long as `bodies` is the list that the key has. Both None: a change has come before that was
+    `rows` are the answer as long as `version` is the key's. Both None: a change has come before that was
     known, or the key has gone. `holes`: nothing can be derived, for that is missing.
     """
 
@@ -147,8 +147,8 @@ class HeldRows:
         self._params = params
 
     @property
-    def bodies(self) -> list[bytes | None] | None:
-        return self._link.bodies
+    def version(self) -> int | None:
+        return self._link.version
 
     @property
     def holes(self) -> list[Hole]:
@@ -156,16 +156,16 @@ class HeldRows:
 
     def steps(self) -> Steps[None]:
         joined = yield from self._link.steps()
-        if self._link.bodies is not None:
+        if self._link.version is not None:
             self.rows = yield from finished(self._reader, joined, self._params)
 
 
 def linked(held: Held, deps: list[Entry], since: int) -> Steps[bool]:
-    """Links a held key to these entries, and to no others, then makes the places for its encodings. False: one of
+    """Links a held key to these entries, and to no others. False: one of
     them has changed since that event of the stream, or is held no more, or the key has gone, or somebody else has
     linked it to others meanwhile.
 
-    Until the last step the key may be linked to more entries than it needs, and has no `bodies`.
+    Until the last step the key may be linked to more entries than it needs, and has no `version`.
     """
     for _ in range(MOST_WAITED):
         if not isinstance(held.watch, Linking):
@@ -176,8 +176,8 @@ def linked(held: Held, deps: list[Entry], since: int) -> Steps[bool]:
     linking = held.watch = Linking(held.watch)
     try:
         is_linked = yield from _linked(held, deps, since, linking)
-        if is_linked and held.bodies is None:
-            held.bodies = [None] * len(held.reader.encoders)
+        if is_linked and held.version is None:
+            held.renew()
         return is_linked
     finally:
         if held.is_linked_by(linking):
@@ -185,8 +185,8 @@ def linked(held: Held, deps: list[Entry], since: int) -> Steps[bool]:
 
 
 def _linked(held: Held, deps: list[Entry], since: int, linking: Linking) -> Steps[bool]:
-    own = held.deps
-    had = set(own)
+    own = held.links
+    had = set(held.deps)
     yield
     for some in parts(deps):
         if not _is_ours(held, own, linking) or not _unchanged(some, since):
@@ -194,9 +194,9 @@ def _linked(held: Held, deps: list[Entry], since: int, linking: Linking) -> Step
         fresh = [entry for entry in some if entry not in had]
         for entry in fresh:
             add_dependent(entry, held)
-        own = held.deps = (*own, *fresh)
+        own = held.links = (*held.deps, *fresh)
         yield
-    if len(own) > len(deps):
+    if len(held.deps) > len(deps):
         needed = set(deps)
         yield
         spare = [entry for entry in had if entry not in needed]
@@ -204,16 +204,16 @@ def _linked(held: Held, deps: list[Entry], since: int, linking: Linking) -> Step
             yield
             if not _is_ours(held, own, linking):
                 return False
-            own = held.deps = (*deps, *spare[first + AT_ONCE :])
+            own = held.links = (*deps, *spare[first + AT_ONCE :])
             for entry in spare[first : first + AT_ONCE]:
                 release(entry, held)
     return _is_ours(held, own, linking)
 
 
-def _is_ours(held: Held, own: tuple[Entry, ...], linking: Linking) -> bool:
+def _is_ours(held: Held, own: Entry | tuple[Entry, ...], linking: Linking) -> bool:
     """Is the key held, linked by nobody else to others than `own`, and unchanged as far as it is linked?"""
     is_held = held.alive and held.reader.entries.get(held.key) is held
-    return is_held and held.deps is own and not linking.changed
+    return is_held and held.links is own and not linking.changed
 
 
 def _unchanged(entries: Iterable[Entry], since: int) -> bool:

@@ -10,7 +10,7 @@ delta never meets a join: there is no order of "left before right" to get wrong,
 record for somebody else.
 
 Invariants:
-1. A held key's `bodies` are not None only if all that it was derived from is held and unchanged (`entries`,
+1. A held key has a `version` only if all that it was derived from is held and unchanged (`entries`,
    invariant 2).
 """
 
@@ -20,9 +20,10 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from itertools import islice
 
-from dataflow.entries import ENTRY_BYTES, Entries, Entry, Held, Owner, relink, unlinked
+from dataflow.entries import ENTRY_BYTES, Entries, Entry, Held, Owner, relink, shared, unlinked
 from dataflow.held.arrangement import UNBOUNDED, Arrangement, Memory
 from dataflow.held.remains import Item
+from dataflow.held.table import Table
 from dataflow.operators.answer import AnswerEntry, AnswerNode
 from dataflow.operators.standing import is_not_later
 from dataflow.readers.derivation import (
@@ -58,12 +59,13 @@ class ReaderNode:
         self.key_of = key_of  # the reader's own key from the parameters; as exact as the comparison of each part
         self.memory = memory
         self.entries: dict[Key, Held] = {}
+        self._table = Table(self.entries)
         self.encoders: list[Encode] = []
         self.joins: list[Callable[[Sequence[bytes]], bytes]] = []  # one encoding of several; none: b"".join
         # By wire format whose encoder may still become another one, the keys with rows that were encoded by it. Where
         # there is one more than MOST_ENCODED, any key may have been.
         self.encoded: dict[int, set[Key]] = {}
-        # By wire format the encodings that lists of keys have asked for, of `bodies` that are not None.
+        # By wire format the encodings that lists of keys have asked for, of `bodies`.
         self.listed: list[dict[Key, bytes]] = [{} for _ in range(USUAL_FORMATS)]
         self.long: set[Key] = set()  # keys that are held, and were once more than a short step to derive
         # Is told with which columns MySQL has answered an upquery whose rows are held as they are.
@@ -71,7 +73,7 @@ class ReaderNode:
         self.installed = True
         self.lately: dict[Params, Params] = {}  # by the other parameters those that `between` told last
         self.key_is_value = _key_is_value(plan)  # of the only parameter
-        self.watched = False  # whether a key of it was ever subscribed to
+        self.watches: dict[Held, Callable[[], None]] = {}
         self.tables: tuple[str, ...] = tuple(quoted(table) for table in plan.tables)  # for an upquery's metadata locks
         # The arrangements by level, the root's first; the same one may occur more than once.
         self.nodes: tuple[Arrangement, ...] = (program.root, *(level.node for level in program.levels))
@@ -221,7 +223,7 @@ class ReaderNode:
             entry = root.entries.get(root_key) or root.ahead.get(root_key)
             return ((entry,) if entry is not None else None), 0
         held = self.entries.get(key)
-        if held is not None and held.bodies is not None:
+        if held is not None and held.version is not None:
             return held.deps, len(held.deps)  # unchanged since
         found = self.derive(params, self.held_levels, most)
         return (None if found.holes else tuple(dict.fromkeys(found.deps))), len(found.rows)
@@ -311,23 +313,23 @@ class ReaderNode:
         return first
 
     def refresh(self, held: Held, params: Params, most: int | None = None) -> list[Row] | None:
-        """Derives a held key's answer again and stores its encodings' places; None if a hole was met (the key stays,
+        """Derives a held key's answer again; None if a hole was met (the key stays,
         stale). `most`: as `derive` has it; a short step's. Raises TooLong."""
         found = self.derive(params, self.held_levels, self.memory.most_rows if most is None else most)
         if found.holes:
             return None
         relink(held, tuple(dict.fromkeys(found.deps)))
-        held.bodies = [None] * len(self.encoders)
+        held.renew()
         return self.finish(found.rows, params)
 
     def link(self, held: Held, params: Params) -> bool:
-        """Makes the places for a held key's encodings: from now on a change takes them away. False: there is a hole.
+        """Links a held key to all that it is derived from: from now on a change makes it stale. False: there is a hole.
         Raises TooLong."""
         deps = self.deps_of(held.key, params)
         if deps is None or any(entry.cut is not None for entry in deps):
             return False
         relink(held, deps)
-        held.bodies = [None] * len(self.encoders)
+        held.renew()
         return True
 
     def body(self, held: Held, params: Params, format_: int) -> bytes | None:
@@ -378,24 +380,27 @@ class ReaderNode:
         return entry.size - entry.size * count // max(1, total)
 
     def rows_of(self, held: Held, params: Params) -> list[Row] | None:
-        """The answer's rows, to be encoded; None if a hole was met. They are the answer as long as `bodies` is the list
-        that it is then. Raises TooLong."""
-        if held.bodies is None:
+        """The answer's rows, to be encoded; None if a hole was met. They are the answer as long as the key has the
+        `version` that it has then. Raises TooLong."""
+        if held.version is None:
             return self.refresh(held, params)
         # Stored in another format: that stays, for what it was derived from is held and unchanged.
         return self.finish(self.derive(params, self.held_levels, self.memory.most_rows).rows, params)
 
     def store(self, held: Held, format_: int, encoded: bytes) -> None:
         """Keeps the encoding. Requires: it is of the answer as it is, and is not stored."""
+        assert held.version is not None
         bodies = held.bodies
-        assert bodies is not None
-        others = held.body_size if bodies.count(None) < len(bodies) else 0
+        others = held.body_size
+        if bodies is None:
+            bodies = held.bodies = [None] * len(self.encoders)
+            others = BODIES_BYTES
         if format_ >= len(bodies):
             bodies += [None] * (format_ + 1 - len(bodies))
         bodies[format_] = encoded
-        grown = others + len(encoded) + BODY_BYTES - held.body_size
-        held.body_size += grown
-        self.memory.used += grown
+        size = others + len(encoded) + BODY_BYTES
+        self.memory.used += size - held.body_size
+        held.body_size = shared(size)
 
     def drop(self, held: Held) -> None:
         """Evicts the key: the answer first, then what nobody else needs below."""
@@ -403,17 +408,20 @@ class ReaderNode:
             return
         if self.entries.get(held.key) is held:  # else it was let go
             del self.entries[held.key]
+            self._table.gone += 1
             self.long.discard(held.key)
-        held.alive = False
-        held.stale()
-        if held.watch is not None:
-            held.watch()
-            held.watch = None
+        held.go()
         self.memory.used -= held.size + held.body_size
         if len(held.deps) > self.memory.remains.few_deps:
             self.memory.remains.add_steps(unlinked(held))
         else:
             relink(held, ())
+
+    def tidy(self) -> None:
+        """Keys of it were evicted: their places are for others."""
+        self._table.tidy()
+        for node in self.nodes:
+            node.table.tidy()
 
     def clear(self) -> None:
         if len(self.entries) > self.memory.remains.few:
@@ -426,16 +434,28 @@ class ReaderNode:
         if not self.entries:
             return
         items: list[Item] = list(self.entries.values())
-        if self.watched:
-            for held in self.entries.values():
-                if held.watch is not None:
-                    held.watch()
-                    held.watch = None
+        for held, watch in list(self.watches.items()):
+            held.watch = None
+            watch()
         self.entries.clear()
         self.long.clear()
         for rows in self.listed:
             rows.clear()
         self.memory.remains.add(items)
+
+    def check_invariants(self) -> None:
+        for key, held in self.entries.items():
+            assert held.key == key and held.reader is self and held.alive
+            assert held.bodies is None or held.version is not None, f"{key!r} shows what has changed"
+            if held.version is not None:
+                for entry in held.deps:
+                    assert entry.owner.entries.get(entry.key) is entry, f"{key!r} shows what is no longer held"
+        for format_, rows in enumerate(self.listed):
+            for key, row in rows.items():
+                held = self.entries[key]
+                assert held.listed and held.bodies is not None and held.bodies[format_] is row, f"{key!r} is listed"
+        for held in self.watches:
+            assert self.entries.get(held.key) is held and held.watch is not None, f"{held.key!r} is watched"
 
 
 MOST_LATELY = 10_000
@@ -443,7 +463,7 @@ USUAL_FORMATS = 8  # of the wire
 MOST_ENCODED = 1000  # keys of one format that are remembered until its encoder stays
 LARGE_BYTES, MANY_DEPS = 200_000, 500  # of the entries below an answer, and how many of them
 MOST_HELD = 1_000  # rows of several keys that are joined in one step, to see whether all are held
-BODY_BYTES = 130  # a bytes object and the list that it stands in, which has a place for each wire format
+BODIES_BYTES, BODY_BYTES = 110, 41  # a list with a place for each wire format; a bytes object without its bytes
 
 
 SAMPLED_KEYS, MOST_SAMPLED = 500, 2_000

@@ -15,6 +15,7 @@ from integration.support.grpc_app import Proxy, proxy_beside, run
 from integration.support.numbered_writers import NumberedWriter, numbered_writers
 from proxy.grpc.rows import FORMAT
 from proxy.read.open_cache import OpenCache
+from sqltypes.expression import Row
 from tests.support.waiting import turns, until
 
 WRITERS, TRANSACTIONS = 3, 1000
@@ -99,13 +100,14 @@ def test_what_is_spoilt_is_found_and_forgotten(mysql: Server, database: str, tmp
 
             (reader,) = proxy.app.engine.graph.readers.values()
             held = reader.entries[7]
-            spoilt = [(1, "one"), (2, "too")]
+            spoilt: list[Row] = [(1, "one"), (2, "too")]
             if what == "bytes":
                 assert held.bodies is not None
                 held.bodies[0] = reader.encoders[0](spoilt)
             else:
-                held.deps[0].content[:] = spoilt
-                held.bodies = None
+                (entry,) = held.deps
+                entry.content = reader.nodes[0].load(7, list(spoilt)).content
+                held.stale()
             assert [tuple(row) for row in await proxy.client.cache("rows").get(7)] == spoilt
             with structlog.testing.capture_logs() as logs:
                 await sampled(proxy, cache, 7, "sample_different")

@@ -158,7 +158,7 @@ class Encoding:
             keys = list(reader.entries)
         for key in keys:
             held = reader.entries.get(key)
-            if held is not None and held.bodies is not None:
+            if held is not None and held.version is not None:
                 held.stale()
         reader.encoded[format_].clear()
 

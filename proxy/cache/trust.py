@@ -116,7 +116,7 @@ class Trust:
             self.recent.append(held)
         if held in self.unproved:
             return Compared.FIRST
-        if held.bodies is not None:
+        if held.version is not None:
             return Compared.NOT
         return self.of_derived(seconds, given=given, unseen=held.unseen)
 
@@ -139,7 +139,7 @@ class Trust:
         """Is all that is held for the keys as it was compared?"""
         found = [reader.entries.get(key) for key, _ in keys]
         return not self.suspicions and all(
-            held is not None and held.bodies is not None and held not in self.unproved for held in found
+            held is not None and held.version is not None and held not in self.unproved for held in found
         )
 
     def leave(self, fresh: dict[Held, bool]) -> None:
@@ -172,10 +172,10 @@ def unproved(reader: ReaderNode, keys: Iterable[Key]) -> dict[Held, bool]:
     fresh: dict[Held, bool] = {}
     for key in keys:
         held = reader.entries.get(key)
-        if held is not None and held.bodies is not None:
+        if held is not None and held.version is not None:
             held.stale()
             fresh[held] = held.unseen
-            held.bodies = [None] * len(reader.encoders)
+            held.renew()
     return fresh
 
 

@@ -210,7 +210,7 @@ class Auditor:
         trust = cache.trust
         linked = fresh if fresh is not None else {}
         held = self._held(reader, binding)
-        new = [item for item in held if item is not None and (item.bodies is None or item in linked)]
+        new = [item for item in held if item is not None and (item.version is None or item in linked)]
         unseen = any(linked.get(item, item.unseen) for item in new)
         marks = None
         try:
@@ -232,10 +232,10 @@ class Auditor:
 
         def ended(comparison: Comparison, outcome: Outcome) -> None:
             good = outcome in (Outcome.EQUAL, Outcome.FREE)
-            for item, bodies in marks:
+            for item, version in marks:
                 if trust.unproved.get(item) is future:
                     del trust.unproved[item]
-                    if not good and item.bodies is bodies:
+                    if not good and item.version == version:
                         item.stale()
             if self._asked.get((cache, sql)) is future:
                 del self._asked[cache, sql]  # at once: who comes from now on may have been shown more

@@ -54,7 +54,7 @@ DATA_ERRORS = frozenset({1242, 1292, 1365, 1411, 1690, 3141, 3157})
 
 MOST_READ = 24 << 10  # bytes of packets that are read value by value in one step, where they are not the same
 
-Mark = tuple[Held, list[bytes | None]]
+Mark = tuple[Held, int]  # and its version
 
 
 class Outcome(Enum):
@@ -105,7 +105,7 @@ class Comparison:
         """Has nothing changed since it began?"""
         held_by = self.reader.entries.get
         return self.reader.installed and all(
-            held_by(held.key) is held and held.bodies is bodies for held, bodies in self.marks
+            held_by(held.key) is held and held.version == version for held, version in self.marks
         )
 
     @property
@@ -191,13 +191,13 @@ def marks_of(reader: ReaderNode, keys: Bound) -> list[Mark] | None:
         if held is None:
             return None
         with suppress(TooLong):
-            if held.bodies is None:
+            if held.version is None:
                 reader.link(held, params)
-        if held.bodies is None:
+        if held.version is None:
             return None
         if any(entry.cut is not None for entry in held.deps):
             return None  # it stands ahead of the position
-        marks.append((held, held.bodies))
+        marks.append((held, held.version))
     return marks
 
 

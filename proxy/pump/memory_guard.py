@@ -13,6 +13,7 @@ byte is never believed to cost more than MOST_FACTOR.
 
 from __future__ import annotations
 
+import ctypes
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -29,6 +30,20 @@ FIRST_FACTOR = 1.15  # real bytes for an estimated one, until measured
 MOST_FACTOR = 2.0
 TOLD_FACTOR = 1.5
 WHY_LOWERED = "a byte that is held costs more than was estimated, so less is held; --memory-limit is still the limit"
+
+
+M_MMAP_THRESHOLD, LARGE_BLOCK = -3, 1 << 20  # of mallopt
+
+
+def map_large_blocks() -> None:
+    """Has the C library take each large block from the system, and give it back when it is freed.
+
+    Otherwise the first one that is freed raises the limit from which it does so. Dictionaries of keys, which are made
+    anew as keys come and go, are then put into its heap, and leave holes there: a fifth of what is held.
+    """
+    mallopt = getattr(ctypes.CDLL(None), "mallopt", None)  # not every C library has it
+    if mallopt is not None:
+        mallopt(M_MMAP_THRESHOLD, LARGE_BLOCK)
 
 
 def resident_bytes() -> int:

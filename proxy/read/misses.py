@@ -296,15 +296,15 @@ class Misses:
             return True
         found = HeldRows(reader, held, params)
         await run_in_slices(found.steps())
-        rows, bodies = found.rows, found.bodies
+        rows, version = found.rows, found.version
         if found.holes:
             self.holes[held.key] = found.holes
-        if rows is None or bodies is None or held.bodies is not bodies:
+        if rows is None or version is None or held.version != version:
             return not found.holes
         reader.note_encoded(held, self._format)  # first: the encoder may become another one meanwhile
         await sleep(0)
         encoded = await encode_in_slices(reader.encoders[self._format], self._join, rows)
-        if held.alive and held.bodies is bodies and held.body(self._format) is None:
+        if held.alive and held.version == version and held.body(self._format) is None:
             reader.store(held, self._format, encoded)
             self._host.keep_limit()
         return True
@@ -451,7 +451,7 @@ class Misses:
                 held = self._host.hold(reader, key, params)
                 if held is None:
                     return False
-                if held.bodies is not None:
+                if held.version is not None:
                     break
                 if tried == MOST_LARGE - 1:
                     raise PassThrough(NOT_COMPARED)  # it changes all the time

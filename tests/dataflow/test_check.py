@@ -86,9 +86,9 @@ def test_a_fill_that_agrees_answers_and_is_held_fresh() -> None:
     effects = answer(rig, request, [(7, 1, 10)], own=[OwnAnswer([(1, 10)])])
     assert effects == [Ready(waiter, [(1, 10)], gtids(1))]
     held = rig.readers[0].entries[7]
-    assert held.bodies == [None], "nothing has changed since the snapshot: its first hit needs no check"
+    assert held.version is not None, "nothing has changed since the snapshot: its first hit needs no check"
     rig.change(2, (None, (2, 7, 20)))
-    assert held.bodies is None
+    assert held.version is None
 
 
 def test_a_difference_is_told_first_and_nobody_gets_the_answer() -> None:
@@ -236,7 +236,7 @@ def test_a_join_whose_root_is_held_is_asked_for_from_the_root_on() -> None:
     assert len(request.statements) == 2
     effects = answer(rig, request, [(7, 1, 10)], [], own=[OwnAnswer([])], lower=gtids(1, 2))
     assert effects == [Ready(waiter, [], gtids(1, 2))] and check.seen == [[]]
-    assert node.entries[7].bodies is None, "part of it was held before: what is derived from that is not the fill's"
+    assert node.entries[7].version is None, "part of it was held before: what is derived from that is not the fill's"
 
 
 def test_what_was_brought_forward_is_not_fresh() -> None:
@@ -246,7 +246,7 @@ def test_what_was_brought_forward_is_not_fresh() -> None:
     rig.change(2, (None, (2, 7, 20)))
     answer(rig, request, [(7, 1, 10)], own=[OwnAnswer([(1, 10)])])
     assert rig.held(7) == [(1, 10), (2, 20)]
-    assert rig.readers[0].entries[7].bodies is None
+    assert rig.readers[0].entries[7].version is None
     rig.engine.check_invariants()
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataflow.entries import Held
-from dataflow.readers.reader import BODY_BYTES
+from dataflow.readers.reader import BODIES_BYTES, BODY_BYTES
 from sqltypes.expression import Row
 from tests.support.engine_rig import ROWS, Rig
 
@@ -36,7 +36,7 @@ def test_another_format_leaves_the_bytes_of_the_first_in_place() -> None:
     assert (first, body(rig, held, 1)) == (b"[(1, 10)]", b"1 rows")
     assert held.bodies is bodies, "nothing has touched the key"
     assert body(rig, held, 0) is first
-    assert held.body_size == len(b"[(1, 10)]") + len(b"1 rows") + 2 * BODY_BYTES
+    assert held.body_size == len(b"[(1, 10)]") + len(b"1 rows") + 2 * BODY_BYTES + BODIES_BYTES
 
 
 def test_a_change_takes_the_bytes_of_all_formats() -> None:
@@ -47,7 +47,7 @@ def test_a_change_takes_the_bytes_of_all_formats() -> None:
     rig.change(rig.next_gtid(), (None, new))
     assert held.bodies is None
     assert body(rig, held, 1) == b"2 rows"
-    assert held.body_size == len(b"2 rows") + BODY_BYTES
+    assert held.body_size == len(b"2 rows") + BODY_BYTES + BODIES_BYTES
     assert body(rig, held, 0) == b"[(1, 10), (2, 20)]"
 
 
@@ -58,4 +58,4 @@ def test_an_answer_derived_without_encoding_it_counts_no_bytes_twice() -> None:
     rig.change(rig.next_gtid(), (None, (2, 7, 20)))
     assert rig.readers[0].refresh(held, (7,)) == [(1, 10), (2, 20)]
     assert body(rig, held, 0) == b"[(1, 10), (2, 20)]"
-    assert held.body_size == len(b"[(1, 10), (2, 20)]") + BODY_BYTES
+    assert held.body_size == len(b"[(1, 10), (2, 20)]") + BODY_BYTES + BODIES_BYTES

@@ -97,7 +97,7 @@ def test_read_of_held_keys_beside_a_miss_of_the_same_batch_is_answered() -> None
     (request,) = rig.asked()
     rig.answer(request, [(7, 1, 5)], [(5, 1)], lower=gtids(1))
     for held in list(rig.readers[1].entries.values()):
-        held.bodies = None
+        held.stale()
     rig.read(7, reader=1)
     rig.read(8, reader=1)
     effects = rig.engine.flush()

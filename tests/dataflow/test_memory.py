@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import gc
 import random
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 
-from dataflow.entries import HELD_BYTES, Held
+from dataflow.entries import GONE, HELD_BYTES, Held
 from dataflow.fills.waiting_reads import EVICTING
 from dataflow.held.arrangement import Memory
 from dataflow.messages import Pair
@@ -121,14 +121,18 @@ class Shelf:
         self.sieve = Sieve(self.memory, segment=16)
         self.held: dict[int, Held] = {}
         self.entries = self.held  # as a reader calls them
+        self.watches: dict[Held, Callable[[], None]] = {}
         self.room = room
 
     def drop(self, held: Held) -> None:
         """As a reader does it."""
         assert isinstance(held.key, int)
         del self.held[held.key]
-        held.alive = False
+        held.marks = GONE
         self.memory.used -= held.size
+
+    def tidy(self) -> None:
+        pass
 
     def read(self, key: int) -> bool:
         held = self.held.get(key)

@@ -74,11 +74,11 @@ def test_what_no_read_asked_for_is_given_only_once_it_was_looked_at() -> None:
     rig.answer(unasked(rig, 7), [(7, 1, 10)], lower=gtids(1))
     reader = rig.readers[0]
     held = reader.entries[reader.key_of((7,))]
-    assert held.bodies is None and held.unseen
+    assert held.version is None and held.unseen
     rig.read(8)
     (request,) = rig.asked()
     rig.answer(request, [(8, 2, 20)], lower=gtids(1))
-    assert reader.entries[reader.key_of((8,))].bodies is not None, "the snapshot's answer still, which a read was told"
+    assert reader.entries[reader.key_of((8,))].version is not None, "the snapshot's answer still, which a read was told"
 
 
 def test_slices_are_no_measure_of_what_upqueries_take_and_let_misses_go_at_once() -> None:

@@ -9,8 +9,8 @@ from sys import getsizeof
 import pytest
 
 from dataflow.entries import row_bytes, value_bytes
-from dataflow.graph.build import _growing, _weighing
-from sqltypes.expression import Row, Value
+from dataflow.graph.build import _weighing
+from sqltypes.expression import Value
 from sqltypes.schema import SqlType
 
 TEXTS = ("", "a" * 40, "é", "Straße", "日本語", "𝄞", "a" * 200 + "ä")
@@ -40,19 +40,6 @@ def test_a_text_weighs_the_same_before_and_after_it_is_sent(text: str) -> None:
     for measure in (row_bytes, weigh):
         assert measure((1, spelled(anew(text)), text, None)) == measure((1, anew(text), text, None))
     assert getsizeof(anew(text)) / 2 < value_bytes(anew(text)) < 3 * getsizeof(anew(text))
-
-
-@pytest.mark.parametrize("one", TEXTS)
-@pytest.mark.parametrize("other", TEXTS)
-def test_what_a_row_grows_by_is_what_the_other_weighs_more(one: str, other: str) -> None:
-    types = [NUMBER, TEXT, JSON, TEXT, SqlType("decimal", precision=60, scale=2), SqlType("varbinary", length=9)]
-    weigh, growth = _weighing(types), _growing(types)
-    rows: list[Row] = [(1, one, None, spelled(anew(one)), Decimal(7), b"")]
-    rows += [(2, other, one, other, Decimal(10**50), b"\xff\x00"), (3, None, other, one, None, None)]
-    for gone in rows:
-        for come in rows:
-            assert growth(gone, come) == weigh(come) - weigh(gone)
-    assert _growing([NUMBER, NUMBER])((1, 2), (3, 1 << 60)) == 0
 
 
 @pytest.mark.parametrize("value", [None, b"\xff\x00", Decimal("1.50"), 2.5, 7, "2024-02-29"])

@@ -80,12 +80,12 @@ STEPS = (
     Mutant(
         "steps",
         "an answer is stored if it is the key's still",
-        edit(Misses, "_derive_large", (" and held.bodies is bodies", "")),
+        edit(Misses, "_derive_large", (" and held.version == version", "")),
     ),
     Mutant(
         "steps",
         "a subscriber is told of what is the answer still",
-        edit(Subscriptions, "_tell", ("held.bodies is not found.bodies", "False")),
+        edit(Subscriptions, "_tell", ("held.version != found.version", "False")),
     ),
     Mutant(
         "steps",

@@ -9,6 +9,7 @@ from typing import Any, cast
 import pytest
 
 from dataflow.entries import Held
+from dataflow.held.arrangement import Memory
 from dataflow.readers.reader import ReaderNode
 from proxy.cache.answer_columns import OTHER_FORMS, OTHER_TYPES, Encoding, carried
 from proxy.port.api import EncoderFor
@@ -25,7 +26,7 @@ def columns(*types: SqlType) -> tuple[ResultColumn, ...]:
 
 
 def encoding(*types: SqlType, maintained: bool) -> tuple[Encoding, Any]:
-    reader: Any = SimpleNamespace(entries={}, encoders=[], listed=[], on_columns=None)
+    reader: Any = SimpleNamespace(entries={}, encoders=[], listed=[], on_columns=None, memory=Memory())
     names = [lambda of: lambda rows: ",".join(column.type.name for column in of).encode()] * 2
     held = carried(types) if maintained else None
     return Encoding(cast(ReaderNode, reader), columns(*types), held, names), reader
@@ -34,6 +35,7 @@ def encoding(*types: SqlType, maintained: bool) -> tuple[Encoding, Any]:
 def test_rows_are_encoded_for_the_columns_that_a_client_was_told() -> None:
     made, reader = encoding(YEAR, maintained=True)
     held = Held(reader, 7)
+    held.renew()
     held.bodies = [b"other", b"stored"]
     reader.entries[7] = held
     reader.encoded[1].add(7)
@@ -155,10 +157,11 @@ def test_an_answer_that_is_being_encoded_meanwhile_is_not_stored() -> None:
     rig, made, entries = held_by_many(3)
     reader = rig.readers[0]
     hits(rig, (1,), 1)
-    held, bodies = entries[1], entries[1].bodies
+    held, version = entries[1], entries[1].version
     reader.note_encoded(held, 0)
     made.learn(0, columns(INT, INT), "ints")
-    assert held.bodies is not bodies, "what is encoded now is for other columns"
+    assert version is not None and held.version is None, "what is encoded now is for other columns"
+    assert reader.link(held, (1,)) and held.version not in (None, version), "also where it is linked again at once"
 
 
 def test_a_format_that_comes_later_gets_a_place_and_tells_instants_as_planned() -> None:

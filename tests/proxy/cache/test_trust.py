@@ -61,7 +61,7 @@ def test_several_keys_together_are_held_back_if_one_was_filled_without_its_check
     trust = Trust(2, Mode.MAINTAIN, Counter())
     earn(trust, "changes")
     reader, keys = rig.readers[0], held_keys(7)
-    held(rig).bodies = [None]
+    held(rig).renew()
     assert trust.of_several(reader, keys, 0.0, given=False) is Compared.NOT
     held(rig).stale()
     assert trust.of_several(reader, keys, 0.0, given=False) is Compared.FIRST
@@ -104,7 +104,7 @@ def test_what_somebody_has_linked_to_compare_it_is_let_go_by_nobody_else(rig: Ri
     trust.leave(second)
     assert item in trust.unproved and trust.of_held(item, 0.0) is Compared.FIRST, "it is still the first one's"
     trust.leave(first)
-    assert item not in trust.unproved and item.bodies is None
+    assert item not in trust.unproved and item.version is None
 
 
 def test_what_is_not_proved_any_more_is_not_listed_either(rig: Rig) -> None:

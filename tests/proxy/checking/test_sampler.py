@@ -366,13 +366,13 @@ def test_few_are_asked_and_none_while_mysql_is_out_of_reach(sampled: Sampled) ->
 
 def test_answers_that_take_long_to_compare_are_left_alone(sampled: Sampled) -> None:
     sampled.rig.readers[0].encoders = [lambda rows: bytes(MAX_BYTES + 1)]
-    sampled.rig.readers[0].entries[7].bodies = None
+    sampled.rig.readers[0].entries[7].stale()
     sampled.offer()
     assert not sampled.asked
 
 
 def test_an_answer_that_is_not_stored_is_watched_too(sampled: Sampled) -> None:
-    sampled.rig.readers[0].entries[7].bodies = None
+    sampled.rig.readers[0].entries[7].stale()
     reader = sampled.rig.readers[0]
     rows = reader.answer([(7, (7,))])
     assert rows is not None
