@@ -93,6 +93,8 @@ def build(block: Block, parameters: Parameters) -> Built:
 def _require_keyed_lists(block: Block) -> None:
     """Raises NotMaintained for IN-lists of parameters that are no top-level condition on a column: only those are one
     lookup for each value. A DISTINCT row must not be able to come from two of the values."""
+    if not block.list_parameters:
+        return
     pins = [pin for part in certain_conditions(block) if (pin := pin_of(part)) is not None]
     as_key = {pin.parameter.index for pin in pins}
     everywhere = [
@@ -100,7 +102,7 @@ def _require_keyed_lists(block: Block) -> None:
     ]
     if not set(everywhere) <= as_key or len(everywhere) != len(set(everywhere)):
         raise NotMaintained(because("list_position"))
-    if block.distinct and block.list_parameters:
+    if block.distinct:
         shown = [output.expr for output in block.outputs if isinstance(output.expr, ColumnRef)]
         known = determined(block, shown, pinned_columns(block, with_lists=False))
         require_group_keeps_lists(known, [pin for pin in pins if pin.parameter.index in block.list_parameters])

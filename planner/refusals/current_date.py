@@ -18,7 +18,7 @@ from typing import NoReturn
 from sqlglot import exp
 
 from planner.text.scan import words
-from planner.tree.kinds import DATE_ARITHMETIC, Kind, classes, date_of, of_type, results_of
+from planner.tree.kinds import DATE_ARITHMETIC, Kind, classes, date_of, of_cast, of_type, results_of
 from planner.tree.meanings import Meanings
 from planner.tree.reasons import refuse
 from planner.tree.resolved import ResolvedQuery
@@ -44,7 +44,6 @@ _DAY_BY_NAME = frozenset({"adddate", "subdate"})  # of days, where there is no I
 _KEEPS_BY_NAME = frozenset({"addtime", "subtime"})
 _OF_HOURS = re.compile(r"(HOUR|MINUTE|SECOND|MICROSECOND)(_\w+)?", re.IGNORECASE)
 _EXTRACTS_DATE = frozenset({"YEAR", "QUARTER", "MONTH", "WEEK", "DAY", "YEAR_MONTH"})
-_TO_DATED = frozenset({"DATE", "DATETIME", "DATETIME2", "TIMESTAMP", "TIMESTAMPTZ", "TIMESTAMPLTZ", "TIMESTAMPNTZ"})
 _DATE_PARTS = re.compile(r"%-?[^HIMSTfpr%-]")  # of a format, as sqlglot's trees have it: %M are minutes
 
 
@@ -154,7 +153,7 @@ def _of_function(node: exp.Expr, kinds: Mapping[int, Kind]) -> Kind:
     if isinstance(node, exp.UnixToTime):
         return Kind.OTHER if node.args.get("format") is not None else Kind.TEMPORAL
     if isinstance(node, exp.JSONValue):
-        return _of_type_name(node.args.get("returning"))
+        return of_cast(node.args.get("returning"))
     return Kind.TIME if isinstance(node, _TIMES) else Kind.OTHER
 
 
@@ -173,18 +172,10 @@ def _by_name(node: exp.Anonymous, arguments: Sequence[Kind]) -> Kind:
 
 
 def _cast(node: exp.Cast, operand: Kind) -> Kind:
-    target = _of_type_name(node.args["to"])
+    target = of_cast(node.args["to"])
     if target is Kind.TEMPORAL or node.args["to"].this.name == "YEAR":
         _dated(node, [operand])
     return target
-
-
-def _of_type_name(node: exp.Expr | None) -> Kind:
-    if not isinstance(node, exp.DataType):
-        return Kind.OTHER
-    if node.this.name in _TO_DATED:
-        return Kind.TEMPORAL
-    return Kind.TIME if node.this.name == "TIME" else Kind.OTHER
 
 
 def _sum(node: exp.Expr, kinds: Mapping[int, Kind]) -> Kind:

@@ -29,6 +29,8 @@ def require_no_spellings(block: Block) -> None:
         for nullable in (False, True)
         if _is_loose(column.type)
     }
+    if not groups and not columns:
+        return
     rows = [*block.where, *(part for join in block.joins for part in join.on)]
     if any(_tells_apart(condition, columns) for condition in rows) or any(
         _tells_apart(expr, groups | columns) for expr in above_grouping(block)

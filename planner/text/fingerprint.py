@@ -119,27 +119,27 @@ def fingerprint(sql: str, database: str, version: ServerVersion = DEFAULT_VERSIO
     """
     text = unwrap_version_comments(sql, version)
     short, taken = shortened(text, unquote)
-    tokens = scan(short)
-    found = _fingerprint(tokens, pieces(tokens), database, taken)
+    found = _fingerprint(short, database, taken)
     if found is None:  # a list in the text of a select item without an alias, which is the name of its column
         if len(text) > LONGEST_NAME:
             raise ParseError("a long list in a select item without an alias")
-        tokens = scan(text)
-        found = _fingerprint(tokens, pieces(tokens), database, ())
+        found = _fingerprint(text, database, ())
         assert found is not None
     return found
 
 
-def fingerprint_of(text: str, tokens: Sequence[Token], found: Sequence[Piece], database: str) -> Fingerprint:
-    """As `fingerprint`, of a text without version comments. `tokens`, `found`: of the text, as `scan` and `pieces`."""
-    known = None if shortened(text, unquote)[1] else _fingerprint(tokens, found, database, ())
-    return fingerprint(text, database) if known is None else known
+def fingerprint_of(text: str, found: Sequence[Piece], database: str) -> Fingerprint:
+    """As `fingerprint`, of a text that is `normalised`. `found`: its `pieces`."""
+    slots = tuple([piece.slot for piece in found if piece.slot is not None])
+    if all([isinstance(slot, Placeholder) for slot in slots]):  # nothing of it has another mark in the shape
+        return Fingerprint(database, text, slots, len(slots))
+    return fingerprint(text, database)
 
 
-def _fingerprint(
-    tokens: Sequence[Token], found: Sequence[Piece], database: str, taken: Sequence[Taken]
-) -> Fingerprint | None:
+def _fingerprint(text: str, database: str, taken: Sequence[Taken]) -> Fingerprint | None:
     """The fingerprint of a text from which these lists were taken; None where one of them stands in no slot."""
+    tokens = scan(text)
+    found = pieces(tokens)
     slots = tuple([piece.slot for piece in found if piece.slot is not None])
     count = len([token for token in tokens if token.kind == "param"])
     if taken:

@@ -23,7 +23,8 @@ def require_certain_digits(block: Block) -> None:
     computed = [*block.where, *block.having, *(term.expr for term in block.order)]
     computed += [part for join in block.joins for part in join.on]
     arguments = [aggregate.argument for aggregate in block.aggregates if aggregate.argument is not None]
-    if any(
+    made = bool(block.aggregates or block.scalars or [join for join in block.joins if isinstance(join.source, Derived)])
+    if made and any(
         _is_average(column, block)
         for expr in (*filter(lambda expr: not _shows_average(expr), shown), *computed, *arguments)
         for column in columns_of(expr)
@@ -31,7 +32,7 @@ def require_certain_digits(block: Block) -> None:
         raise NotMaintained(because("digits", "an AVG within an expression, HAVING or ORDER BY"))
     if any(isinstance(expr, Call) and expr.op == "case" and scale_varies(expr) for expr in shown):
         raise NotMaintained(because("digits", "a CASE or IF over DECIMALs of several scales"))
-    divided = {ref for expr in (*shown, *computed) for ref in _divided(expr)}
+    divided = {ref for expr in (*shown, *computed) for ref in _divided(expr)} if block.aggregates else set[str]()
     for aggregate in block.aggregates:
         average = aggregate.function is AggregateFunction.AVG
         varied = aggregate.argument is not None and scale_varies(aggregate.argument)

@@ -96,8 +96,17 @@ TO_NUMBER = words("""
     TINYINT SMALLINT MEDIUMINT INT BIGINT UTINYINT USMALLINT UMEDIUMINT UINT UBIGINT FLOAT DOUBLE DECIMAL UDECIMAL
     UDOUBLE YEAR
 """)
-_TO_TEMPORAL = frozenset({"DATE", "DATETIME", "DATETIME2", "TIMESTAMP", "TIMESTAMPTZ", "TIMESTAMPLTZ"})
-_TO_BYTES = frozenset({"BINARY", "VARBINARY"})
+_CASTS = {
+    **dict.fromkeys(TO_NUMBER, Kind.NUMBER),
+    **dict.fromkeys(words("DATE DATETIME DATETIME2 TIMESTAMP TIMESTAMPTZ TIMESTAMPLTZ"), Kind.TEMPORAL),
+    **dict.fromkeys(words("BINARY VARBINARY"), Kind.OWN),
+    **{"JSON": Kind.JSON, "TIME": Kind.TIME},
+}
+
+
+def of_cast(target: exp.Expr | None) -> Kind:
+    """The kind of what CAST makes. `target`: the type that it names."""
+    return _CASTS.get(target.this.name, Kind.OTHER) if isinstance(target, exp.DataType) else Kind.OTHER
 
 
 class Kinds:
@@ -148,18 +157,6 @@ class Kinds:
         if base is None:
             return Kind.NUMBER
         return Kind.TEMPORAL if self.of(base) is Kind.TEMPORAL else Kind.OTHER
-
-    def _cast(self, node: exp.Expr) -> Kind:
-        target = node.args["to"].this.name
-        if target in TO_NUMBER:
-            return Kind.NUMBER
-        if target in _TO_TEMPORAL:
-            return Kind.TEMPORAL
-        if target == "JSON":
-            return Kind.JSON
-        if target == "TIME":
-            return Kind.TIME
-        return Kind.OWN if target in _TO_BYTES else Kind.OTHER
 
     def _any_of(self, node: exp.Expr) -> Kind:
         return self._one_collation(node, combined(map(self.of, results_of(node))))
@@ -240,7 +237,7 @@ _HANDLERS: tuple[tuple[type[exp.Expr] | tuple[type[exp.Expr], ...], Callable[[Ki
     (exp.Anonymous, Kinds._named_function),
     (DATES, always(Kind.TEMPORAL)),
     ((exp.Add, exp.Sub, *DATE_ARITHMETIC), Kinds._sum),
-    (exp.Cast, Kinds._cast),
+    (exp.Cast, lambda kinds, node: of_cast(node.args["to"])),
     ((exp.Case, exp.If, exp.Coalesce, exp.Greatest, exp.Least), Kinds._any_of),
     (exp.Concat, Kinds._concat),
     (OF_ITS_STRING, Kinds._string),

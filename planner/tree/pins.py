@@ -24,7 +24,7 @@ UNKNOWN: Name = ("", "")
 
 
 class Pins:
-    """Invariants: a column has the name of another for good, once both are known to have one value."""
+    """Equality classes of a query's columns, made of all that it and its views set equal, wherever it stands."""
 
     def __init__(self, trees: Sequence[exp.Query], meanings: Meanings) -> None:
         self._meanings = meanings

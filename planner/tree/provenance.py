@@ -116,6 +116,8 @@ def determined(block: Block, start: Iterable[ColumnRef], pinned: Iterable[Column
 def telling(block: Block, exprs: Sequence[Expr]) -> tuple[int, ...]:
     """Positions of the expressions that tell rows of them apart. The rest are columns of rows that those determine: a
     text beside its table's primary key need not be compared."""
+    if not exprs:
+        return ()
     start = [expr for expr in exprs if isinstance(expr, ColumnRef) and _may_determine(block, expr)]
     known = determined(block, start, ())
     one_row = {

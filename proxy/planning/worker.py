@@ -118,7 +118,7 @@ def told(found: Planned) -> Thought:
         plan = found.plan
         parsed = found.query.parsed
         if parsed.text == plan.sql:  # it is scanned already
-            known = fingerprint_of(plan.sql, parsed.tokens, parsed.pieces, plan.database)
+            known = fingerprint_of(plan.sql, parsed.pieces, plan.database)
         else:
             known = fingerprint(plan.sql, plan.database)
         return Thought(plan, needs_of(plan, found.query), known, outline(known.shape))
