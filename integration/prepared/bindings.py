@@ -306,14 +306,14 @@ class World:
         rng = self.rng
         shapes = [rng.choice(SHAPES) for _ in range(rng.choice((1, 1, 2)))]
         shapes += [shapes[0]] * (rng.random() < 0.3)  # the same text twice
-        self.plain = rng.random() < 0.3
+        self.plain = rng.random() < 0.6
         pools = [[self.pool(at) for at in columns] for _, columns in shapes]
         steps = []
         for _ in range(STEPS):
             slot = rng.randrange(len(shapes))
             if rng.random() < 0.8:
                 values = tuple(rng.choice(pool) for pool in pools[slot])
-                what = "pieces" if rng.random() < 0.03 else "execute"
+                what = "pieces" if rng.random() < 0.01 else "execute"
                 steps.append(Step(what, slot, values, rng.random() < 0.6))
             else:
                 steps.append(self.other(slot, shapes[slot], pools[slot]))
@@ -327,7 +327,8 @@ class World:
         near = [value for value in kind.near if value.bindable]
         if self.plain:
             first = self.rng.choice(near)
-            return [first, *(value for value in near if value.type == first.type)][:4]
+            nulls = (NULL, replace(first, text="NULL", data=None)) if self.rng.random() < 0.3 else ()
+            return [first, *[value for value in near if value.type == first.type][:3], *nulls]
         more = [*near, NULL] if kind.family not in NUMBERS else [*NUMERIC, NULL, NULL]
         if self.rng.random() < 0.4:
             more = [value for value in (*kind.odd, *COMMON, *COMMON) if value.bindable]

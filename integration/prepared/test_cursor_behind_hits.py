@@ -53,8 +53,8 @@ def nothing(beside: Beside) -> None:
 
 CASES: dict[str, tuple[str, tuple[bytes, ...], Callable[[Beside], None], bytes]] = {
     # the text; what hits are executed with, MySQL having executed it with the first; what happens then; the cursor's
-    "another type": (BY_N, (INTEGER, STRING), nothing, DECIMAL),
-    "a type of hits": (BY_N, (STRING, INTEGER), nothing, INTEGER),
+    "another type": (BY_N, (INTEGER,), nothing, DECIMAL),
+    "a type of hits": (BY_N, (STRING,), nothing, STRING),
     "a table that has changed": (BY_N, (INTEGER,), altered, INTEGER),
     "without parameters": (ALL, (b"",), altered, b""),
 }

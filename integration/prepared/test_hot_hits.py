@@ -16,6 +16,7 @@ from integration.servers.mysql_server import Server
 from integration.support.proxy_thread import Beside, proxy_in_thread
 from integration.support.raw_client import RawClient, bound, bound_before
 from integration.support.served import last_served, read_until_hit
+from proxy.mysql.reads.bound_types import IN_PIECES
 from proxy.mysql.session.quick_path import HOT
 from proxy.mysql.session.session import Session
 from proxy.mysql.wire.packets import CLIENT_DEPRECATE_EOF, CLIENT_QUERY_ATTRIBUTES, ERR, lenenc, packet
@@ -136,11 +137,8 @@ def test_another_type_told_by_a_quick_hit(beside: Beside) -> None:
 @pytest.mark.parametrize("capabilities", KINDS)
 def test_a_value_sent_in_pieces_before(beside: Beside, capabilities: int) -> None:
     def script(client: RawClient, statement: int) -> bytes:
-        client.execute(statement, first(client, STRING, lenenc(b"1")))
-        client.execute(statement, first(client, LONGLONG, integer(2)))
-        client.execute(statement, again(client, integer(2)))
         client.long_data(statement, 0, b"3")
-        until(beside, lambda session: any(one.long_data for one in session.statements.values()))
+        until(beside, lambda session: any(one.bound.turned == IN_PIECES for one in session.statements.values()))
         return client.execute(statement, again(client, integer(2)))
 
     same_as_direct(beside, capabilities, script)

@@ -35,7 +35,7 @@ from integration.support.proxy_thread import Beside, beside_database
 from integration.support.raw_client import RawClient
 from integration.support.served import last_served, read_until_hit
 from planner.tree.untyped import BOUND_AND_SHOWN
-from proxy.mysql.reads.routes import TYPED_BEFORE
+from proxy.mysql.reads.bound_types import BOUND_BEFORE
 
 DATABASE = "shown_parameters"
 WHOLE = os.environ.get("UPWELL_WHOLE") == "1"
@@ -183,7 +183,7 @@ def test_what_was_bound_before_counts(beside: Beside) -> None:
         for value in (2, 2, 2, 2.5, 2, 2, 2):
             given = [spelled(value), integer(1)]
             assert bound(through, ours.id, given) == bound(direct, own.id, given), value
-        assert TYPED_BEFORE in last_served(beside, through)
+        assert BOUND_BEFORE in last_served(beside, through)
 
 
 HISTORIES = ("NVN", "VVV", "NVNV", "NNVV", "VNV", "VVNN", "VVVV")

@@ -19,7 +19,7 @@ from integration.support.proxy_thread import Beside, beside_database
 from integration.support.raw_client import RawClient
 from integration.support.served import last_served
 from planner.tree.untyped import BEFORE
-from proxy.mysql.reads.routes import TYPED_BEFORE
+from proxy.mysql.reads.bound_types import BOUND_BEFORE
 from proxy.mysql.wire.packets import packet
 
 DATABASE = "untyped_parameters"
@@ -230,4 +230,4 @@ def test_a_type_that_was_bound_before_counts(beside: Beside) -> None:
         for value in (1, 1, 1, "1", 1, 1, None, 1):
             given = payload([spelled(value)])
             assert through.execute(ours.id, given) == direct.execute(own.id, given), value
-        assert TYPED_BEFORE in last_served(beside, through)
+        assert BOUND_BEFORE in last_served(beside, through)

@@ -32,9 +32,9 @@ import planner.matcher
 import proxy.cache.answer_columns
 import proxy.cache.key_binder
 import proxy.mysql.reads.announced
+import proxy.mysql.reads.bound_types
 import proxy.mysql.reads.gate
 import proxy.mysql.reads.grants
-import proxy.mysql.reads.prepared_statement
 import proxy.mysql.reads.routes
 import proxy.mysql.session.answered_here
 import proxy.mysql.session.cached_reads
@@ -71,7 +71,7 @@ READS: tuple[tuple[Any, str], ...] = (
     (proxy.mysql.session.shared.Shared, "attach"),
     (proxy.mysql.session.shared.Shared, "target"),
     (proxy.mysql.session.shared.Shared, "route"),
-    (proxy.mysql.reads.prepared_statement.PreparedStatement, "values"),
+    (proxy.mysql.reads.bound_types.BoundTypes, "values"),
     (proxy.mysql.reads.routes.Target, "bind"),
     (proxy.mysql.reads.routes.Target, "learn"),
     (proxy.mysql.reads.routes.Target, "resolved_otherwise"),

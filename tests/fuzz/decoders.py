@@ -25,11 +25,11 @@ from proxy.mysql.login.login_packets import (
 )
 from proxy.mysql.login.password_key import PasswordKey, encrypt
 from proxy.mysql.reads.announced import Announced, definitions_in, same_names
-from proxy.mysql.reads.prepared_statement import PreparedStatement, text_at
+from proxy.mysql.reads.prepared_statement import PreparedStatement
 from proxy.mysql.session.questions_to_mysql import only_row
 from proxy.mysql.state.session_state import SessionState
 from proxy.mysql.state.session_variables import ASK_COLUMNS, BETWEEN, TOGETHER, asked_values
-from proxy.mysql.wire.bound_values import NotDecoded
+from proxy.mysql.wire.bound_values import NotDecoded, text_at
 from proxy.mysql.wire.packet_stream import LARGEST_LOGIN, Lost, PacketStream
 from proxy.mysql.wire.packets import LARGEST, Malformed, lenenc, packet, parse_error, parse_ok
 from proxy.mysql.wire.responses import Exchange, Kind, Outcome, Responses
@@ -149,20 +149,21 @@ def execution(data: bytes, rng: random.Random) -> None:
     answer = b"\0" + struct.pack("<IHHxH", 1, 0, rng.choice((0, 1, 1, 2, 9, 200)), 0)
     attributes = rng.random() < 0.5
     statement = PreparedStatement(b"SELECT", "d", [answer], attributes=attributes)
-    statement.types = rng.choice((None, None, (0x08,) * statement.parameters))
+    bound = statement.bound
+    bound.types = rng.choice((None, None, (0x08,) * statement.parameters))
     whole = packet(data, 0)
     for _ in range(2):
         with suppress(Malformed, NotDecoded):
-            values = statement.values(data)
+            values = bound.values(data)
             assert len(values) == statement.parameters
             fresh = PreparedStatement(b"SELECT", "d", [answer], attributes=attributes)
-            assert repr(fresh.values(statement.for_mysql(whole)[4:])) == repr(values)
+            assert repr(fresh.bound.values(bound.for_mysql(whole)[4:])) == repr(values)
     with suppress(Malformed, NotDecoded):
-        statement.note_types(data)
+        bound.note(data)
     if len(data) > 5:
-        statement.binds_types(whole)
+        bound.binds(whole)
     with suppress(Malformed):
-        statement.for_mysql(whole)
+        bound.for_mysql(whole)
 
 
 def a_text(rng: random.Random) -> bytes:

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from proxy.mysql.login.handshake import _Login
-from proxy.mysql.reads.prepared_statement import PreparedStatement
+from proxy.mysql.reads.bound_types import BoundTypes
 from proxy.mysql.session.relay import Relay
 from proxy.mysql.session.session import HANDLERS, Session
 from proxy.mysql.session.shared import Member, Shared
@@ -74,14 +74,14 @@ def strict_session(rng: random.Random) -> SessionCase:
 
 
 def test_a_decoder_that_raises_what_it_should_not_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    decoded = PreparedStatement.values
+    decoded = BoundTypes.values
 
-    def values(statement: PreparedStatement, payload: bytes) -> tuple[Any, ...]:
+    def values(statement: BoundTypes, payload: bytes) -> tuple[Any, ...]:
         if len(payload) > 30:
             raise IndexError("planted")
         return decoded(statement, payload)
 
-    monkeypatch.setattr(PreparedStatement, "values", values)
+    monkeypatch.setattr(BoundTypes, "values", values)
     assert "IndexError" in first_finding(lambda rng: BytesCase("execution", 1, TARGETS["execution"][0](rng)))
 
 

@@ -12,13 +12,14 @@ from planner.session.needs import LOCAL
 from planner.text.hints import MARK
 from proxy.auto.passed_reads import ProxiedTexts
 from proxy.mysql.reads.announced import Heads
+from proxy.mysql.reads.bound_types import BOUND_BEFORE, MOST_PARAMETERS, TEXTS, TOO_MANY, Types
 from proxy.mysql.reads.local_rows import local_format
-from proxy.mysql.reads.prepared_statement import MOMENTS, MOST_PARAMETERS, MOST_UNSEEN, PreparedStatement
+from proxy.mysql.reads.prepared_statement import PreparedStatement
 from proxy.mysql.state.effects import Effects, effects_of
 from proxy.mysql.state.session_variables import ALWAYS
 from proxy.mysql.text.statement_kind import Statement
 from proxy.mysql.text.text_matcher import Steer
-from proxy.mysql.wire.bound_values import UNSIGNED
+from proxy.mysql.wire.bound_values import NULL_TYPE, UNSIGNED
 from proxy.mysql.wire.rows import BINARY, BINARY_EOF, TEXT, TEXT_EOF
 from proxy.port.api import ParameterInfo, ParameterValue
 from proxy.port.reasons import NO_REASON, Reason, Why
@@ -32,19 +33,14 @@ from sqltypes.zone import Zone
 
 NO_CACHE = Reason.NOT_CACHED.why("no cache matches")
 SKIPPED = Reason.ASKED.why("the query asks to skip the cache")
-TYPED_BEFORE = "a parameter whose type no column tells was bound with another type, by which MySQL may go on reading it"
+NULL_BEFORE = "NULL was bound, of no type, beside a parameter whose type no column tells"
 NULL_SHOWN = "NULL is bound for what is shown: MySQL announces columns by what was bound before"
 SIGN = 1 << 63  # with it a whole number of 64 bits is another one with a sign than without
 FAILED_BEFORE = Reason.PARAMETERS.why(
     "MySQL has answered the execution before with an error, and may answer this one with it, too"
 )
-BOUND_BEFORE = Reason.PARAMETERS.why("a parameter was bound before by whose type MySQL goes on comparing")
-NO_NUMBER_YET = Reason.PARAMETERS.why(
-    "MySQL has not been given a number for a BIT yet, by which it reads strings from then on"
-)
 KEYS = 2000  # that are remembered of one statement
 LONGEST_KEY = 2048  # bytes of a text, or of an execution's parameters, that is remembered with its key
-Types = tuple[int, ...] | None
 FORMATS = {
     (False, False): TEXT,
     (False, True): TEXT_EOF,
@@ -55,7 +51,7 @@ FORMATS = {
 
 DATED = frozenset({"date", "datetime", "timestamp", "time"})
 EXACT = INTEGER_TYPES | {"decimal", "bit"}
-NUMBERS = EXACT | {"float", "double", "year"}
+NUMBERS = (EXACT | {"float", "double", "year"}) - {"bit"}
 
 
 @dataclass(slots=True, eq=False)
@@ -118,19 +114,69 @@ class Sentinel:
 _NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?")
 _DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}(?: [0-9]{2}:[0-9]{2}:[0-9]{2}(?:\.[0-9]{1,6})?)?")
 _TIME = re.compile(r"-?[0-9]{2,3}:[0-9]{2}:[0-9]{2}(?:\.[0-9]{1,6})?")
+_FORMS = {"number": _NUMBER, "bit": _NUMBER, "day": _DAY, "time": _TIME}
+
+_OF_STRINGS = frozenset({"null", "string"})
+_FAMILIES = {
+    "number": _OF_STRINGS | {"number"},
+    "bit": frozenset({"number"}),  # by the first one that is bound MySQL reads strings from then on
+    "day": _OF_STRINGS | {"day", "time"},
+    "time": _OF_STRINGS | {"time"},
+}
+"""Of the types that may be bound, by the type of the column; `_OF_STRINGS` for all others."""
+_MOMENTS = {0x07: "day", 0x0A: "day", 0x0C: "day", 0x0B: "time", NULL_TYPE: "null"}
+REALS = frozenset({0x04, 0x05})
+FRACTIONS = REALS | {0xF6}
 
 
-@dataclass(frozen=True, slots=True)
+def _family(type_: int) -> str:
+    plain = type_ & 0xFF
+    return _MOMENTS.get(plain) or ("string" if plain in TEXTS else "number")
+
+
+class Judged(NamedTuple):
+    """What the first types of a statement's parameters (`first`) mean for what these are compared with."""
+
+    first: Types
+    refused: bool  # MySQL compares in another type than the cache's query does
+    doubles: bool  # it compares exact numbers as DOUBLE
+    fractions: bool  # something else than whole numbers, strings and moments is bound
+
+
+NOT_JUDGED = Judged((), False, False, False)
+
+
+@dataclass(slots=True)
 class Compared:
-    """A statement's parameters by what they are compared with."""
+    """A statement's parameters by what they are compared with. `families`: of types that each may be bound."""
 
-    strings: frozenset[int] = frozenset()
-    days: frozenset[int] = frozenset()
-    times: frozenset[int] = frozenset()
-    numbers: frozenset[int] = frozenset()
-    bits: frozenset[int] = frozenset()
-    exact: frozenset[int] = frozenset()  # numbers that are no FLOAT or DOUBLE
-    listed: frozenset[int] = frozenset()  # of these, those of IN-lists
+    families: dict[int, frozenset[str]] = field(default_factory=dict)
+    forms: list[tuple[int, re.Pattern[str]]] = field(default_factory=list)  # of a string for a number, a date or a time
+    exact: list[int] = field(default_factory=list)  # numbers that are no FLOAT or DOUBLE
+    listed: list[int] = field(default_factory=list)  # of these, those of IN-lists
+    _judged: Judged = NOT_JUDGED  # of the types that were asked about last
+
+    def add(self, at: int, kind: str, *, listed: bool) -> None:
+        """Parameter `at` is compared with a column of this type."""
+        name = "number" if kind in NUMBERS else "day" if kind in DATED and kind != "time" else kind
+        families = _FAMILIES.get(name, _OF_STRINGS)
+        self.families[at] = families & self.families.get(at, families)
+        form = _FORMS.get(name)
+        if form is not None:
+            self.forms.append((at, form))
+        if kind in EXACT:
+            self.exact.append(at)
+            self.listed += [at] if listed else []
+
+    def judge(self, first: Types) -> Judged:
+        """Measured: of each type of column, with each type bound (`integration/prepared/test_bound_before.py`)."""
+        if self._judged.first != first:
+            refused = any(_family(first[at]) not in allowed for at, allowed in self.families.items())
+            fractions = not FRACTIONS.isdisjoint(first)
+            as_double = REALS | (TEXTS if fractions else frozenset())
+            doubles = any(first[at] & 0xFF in as_double for at in self.exact)
+            self._judged = Judged(first, refused, doubles, fractions)
+        return self._judged
 
     def are_too_fine(self, values: Sequence[Value]) -> bool:
         """Whether MySQL may find other rows if it compares them as DOUBLE. It does so of all that one is compared with
@@ -145,23 +191,7 @@ class Compared:
     def are_odd(self, values: Sequence[Value]) -> bool:
         """Whether a number, a date or a time is written otherwise than most write it (`'5 '`): such a string may turn
         how MySQL resolves the statement, also for later values. MySQL has to see each."""
-        return any(
-            isinstance(value := values[number], str) and form.fullmatch(value) is None
-            for numbers, form in ((self.numbers, _NUMBER), (self.days, _DAY), (self.times, _TIME))
-            for number in numbers
-        )
-
-    def is_turned(self, statement: PreparedStatement) -> bool:
-        """Whether MySQL may compare in another type than the cache's query does: by what it was given before. Measured:
-        of each type of column, with each type before each other (`integration/prepared/test_bound_before.py`)."""
-        texts = self.strings | self.days | self.times
-        return (
-            (statement.turned and bool(texts))
-            or not texts.isdisjoint(statement.mixed)
-            or not texts.isdisjoint(statement.numbers)
-            or not (self.strings | self.numbers).isdisjoint(statement.moments)
-            or not self.times.isdisjoint(statement.days)
-        )
+        return any(isinstance(value := values[at], str) and form.fullmatch(value) is None for at, form in self.forms)
 
 
 class Learned(NamedTuple):
@@ -169,7 +199,7 @@ class Learned(NamedTuple):
     parameters; `given`: what was bound."""
 
     key: Key
-    types: Types
+    types: Types | None
     kinds: tuple[int, ...]
     values: tuple[ParameterValue, ...]
     given: tuple[Value, ...]
@@ -195,11 +225,11 @@ class Target:
     sent: frozenset[int] = frozenset()  # those of the statement's parameters whose type no column tells
     tells: tuple[int, ...] = ()  # likewise: that may tell how MySQL announces columns
     # Of executions that were hits, by the types bound before and the bytes.
-    keys: dict[tuple[Types, bytes], Learned] = field(default_factory=dict)
+    keys: dict[tuple[Types | None, bytes], Learned] = field(default_factory=dict)
 
     def learn(
         self,
-        before: Types,
+        before: Types | None,
         payload: bytes,
         given: Sequence[Value],
         values: Sequence[ParameterValue],
@@ -207,28 +237,29 @@ class Target:
     ) -> None:
         """An execution is about to be answered. `given`: its values; `values`: the cache's.
         Raises ComparedElsewhere."""
-        statement.note_looked()
+        bound = statement.bound
+        bound.note_looked()
         if self.cache is None or len(payload) > LONGEST_KEY or self.list_end:
             return
         if self.compared.are_too_fine(given) or self.compared.has_signs(given):
             return
         key = self.cache.bound(values)
         if key is not None:
-            statement.fits = True
+            bound.fits = True
             if len(self.keys) >= KEYS:
                 self.keys.clear()
-            self.keys[before, payload] = Learned(key, statement.types, statement.kinds, tuple(values), tuple(given))
+            self.keys[before, payload] = Learned(key, bound.types, bound.kinds, tuple(values), tuple(given))
 
     def resolved_otherwise(self, statement: PreparedStatement) -> Why:
         """Why MySQL may have resolved a statement in another way than the cache's query; "" if it has not."""
         if self.cache is None:
             return NO_REASON
+        if statement.bound.turned:
+            return statement.bound.turned
         if statement.failed:
             return FAILED_BEFORE
-        if self.compared.is_turned(statement):
+        if self.compared.judge(statement.bound.first).refused:
             return BOUND_BEFORE
-        if not self.compared.bits <= statement.numbers:
-            return NO_NUMBER_YET
         found = statement.differed.intersection((*ALWAYS, *self.cache.needs))
         if not found and self.hint and statement.hint != self.hint:
             found = frozenset({"sql_mode, or the collation of literals,"})
@@ -245,29 +276,22 @@ class Target:
 
     def _elsewhere(self, values: tuple[Value, ...], statement: PreparedStatement) -> str:
         """Why MySQL compares these values by what was bound before; "" if it does not."""
-        if statement.recoded:
-            return "strings were bound in another character set, in which MySQL goes on reading them"
-        if statement.unshown:
-            return "MySQL had not seen the last executions when settings changed"
-        if len(statement.unseen) > MOST_UNSEEN:
-            return "MySQL has not seen the last executions, by whose types it goes on comparing"
-        reals = self.compared.exact & statement.reals if statement.reals else frozenset()
-        if reals and self.compared.are_too_fine(values):
-            return "MySQL compares as DOUBLE since one was bound, and this number is no DOUBLE"
-        typed = statement.mixed | statement.nulled
-        if typed and not (typed.isdisjoint(self.tells) and typed.isdisjoint(self.sent)):
-            return TYPED_BEFORE
+        judged = self.compared.judge(statement.bound.first)
+        if judged.doubles and self.compared.are_too_fine(values):
+            return "MySQL compares as DOUBLE where one is bound, and this number is no DOUBLE"
+        if statement.bound.nulled and (self.tells or self.sent):
+            return NULL_BEFORE
         if self.compared.are_odd(values):
             return "a string that is no plain number, date or time: MySQL may go on comparing by it"
         if None in values and any(values[at] is None for at in self.tells):
             return NULL_SHOWN
-        if any(statement.ranks) and self.compared.has_signs(values):
-            return "MySQL takes a number of the list for another one since a fraction was bound"
+        if judged.fractions and self.compared.has_signs(values):
+            return "MySQL takes a number of the list for another one where a fraction is bound"
         return ""
 
     def bind(self, values: tuple[Value, ...], statement: PreparedStatement) -> tuple[ParameterValue, ...]:
         """The cache's parameters of an execution's. Raises ComparedElsewhere."""
-        why, types = self._elsewhere(values, statement), statement.types
+        why, types = self._elsewhere(values, statement), statement.bound.types
         if why:
             raise ComparedElsewhere(why)
         if self.sent:
@@ -276,7 +300,7 @@ class Target:
             bound: tuple[ParameterValue, ...] = (values,)
         else:
             bound = values if self.same else tuple(_filled(item, values) for item in self.template)
-        if types and not MOMENTS.isdisjoint(types):
+        if types and not _MOMENTS.keys().isdisjoint(types):
             for value, dated in zip(bound, self.dates, strict=False):
                 if not dated and any(isinstance(one, Moment) for one in (value if type(value) is tuple else (value,))):
                     raise ComparedElsewhere("a date or time is bound for what is none")
@@ -284,7 +308,8 @@ class Target:
 
     def told_types(self, statement: PreparedStatement) -> tuple[int, ...]:
         """With which types those parameters are bound. Requires: the execution has been looked at."""
-        return tuple(statement.types[at] for at in self.tells) if statement.types else ()
+        types = statement.bound.types
+        return tuple(types[at] for at in self.tells) if types else ()
 
     def _as_bound(self, at: int, value: Value, types: Types | None) -> Value:
         if at not in self.sent:
@@ -338,7 +363,7 @@ def target_of(
         target.why = SKIPPED
         return target
     if statement.parameters > MOST_PARAMETERS:
-        target.why = Reason.PARAMETERS.why(f"more than {MOST_PARAMETERS} parameters")
+        target.why = TOO_MANY
         return target
     sentinels = tuple(Sentinel(index) for index in range(statement.parameters))
     try:
@@ -382,20 +407,13 @@ def _is_sent(parameter: ParameterInfo) -> bool:
     return not (parameter.type.is_known or parameter.sent.null)
 
 
-_COMPARED = ("strings", "days", "times", "numbers", "bits", "exact", "listed")
-
-
 def _compared_with(template: Sequence[object], types: Sequence[str]) -> Compared:
     """`types`: of the cache's parameters, which `template` is of."""
-    found: dict[str, set[int]] = {name: set() for name in _COMPARED}
+    found = Compared()
     for item, name in zip(template, types, strict=False):
         if name == "literal":
             continue
-        kind = "numbers" if name in NUMBERS else "times" if name == "time" else "days" if name in DATED else "strings"
-        kinds = [kind, *(["bits"] if name == "bit" else []), *(["exact"] if name in EXACT else [])]
-        kinds += ["listed"] if name in EXACT and isinstance(item, tuple) else []
         for one in item if isinstance(item, tuple) else (item,):
             if isinstance(one, Sentinel):
-                for kind in kinds:
-                    found[kind].add(one.index)
-    return Compared(**{name: frozenset(indexes) for name, indexes in found.items()})
+                found.add(one.index, name, listed=isinstance(item, tuple))
+    return found

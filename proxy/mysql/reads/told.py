@@ -21,7 +21,7 @@ def as_told(read: CachedRead, state: SessionState) -> AsTold | None:
             return None
         text = statement.sent
         try:
-            execution = statement.execution(read.data)
+            execution = statement.bound.execution(read.data)
         except (Malformed, IndexError):
             return None
         if not execution:

@@ -93,11 +93,11 @@ class AnsweredHere:
         key = self._key(question) if question is not None else None
         if question is None or key is None or state.known_whole != statement.asked_as:
             return False
-        if state.changes_marks(text) or statement.failed or statement.cursor:
+        if state.changes_marks(text) or statement.failed or statement.bound.turned:
             return False
         key = (*key, "prepared")
         if self._answers(data, text, key, None):
-            statement.note_looked()
+            statement.bound.note_looked()
         else:
             watched = self._watched(text, key, question)
             self._passing.statement(data, route, why, noted=text, watched=watched)

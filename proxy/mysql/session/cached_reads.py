@@ -356,7 +356,7 @@ class CachedReads:
         """The transaction is shown this."""
         cache, statement = read.cache, read.kind if isinstance(read.kind, PreparedStatement) else None
         if read.shown is body and not read.by_clock:
-            bound = None if statement is None else (statement, statement.types, read.given)
+            bound = None if statement is None else (statement, statement.bound.types, read.given)
             kind = self._context.shown_kind(cache, read.head, read.target, by_clock=False)
             given = kind, read.values, body, read.sent, bound
             if self._shown.give(given, self._shared.sequence(), self._shared.position):
@@ -367,7 +367,7 @@ class CachedReads:
             self._shown.say(self._command_of(read.sent, statement, read.given), said)
 
     def _command_of(self, text: bytes, statement: PreparedStatement | None, given: tuple[Value, ...]) -> Command:
-        bound = None if statement is None else (statement, statement.types, repr(given))
+        bound = None if statement is None else (statement, statement.bound.types, repr(given))
         return command_of(text, bound, self._state.database, self._state.told_as)
 
     def says_again(
@@ -383,7 +383,7 @@ class CachedReads:
         if said is None or (statement is not None and not said.takes(statement, given)):
             return False
         if statement is not None:
-            statement.note_looked()
+            statement.bound.note_looked()
         self._give(data, said.head, said.body)
         self._context.last_hit.shown_again(self._upstream.query("SELECT 1"), text)
         self._note(Served.HIT, said.cache, AGAIN, shown.position)

@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from proxy.mysql.reads.announced import definitions_in
+from proxy.mysql.reads.bound_types import BY_CURSOR, CURSOR
 from proxy.mysql.reads.gate import READ_OTHERWISE
-from proxy.mysql.reads.prepared_statement import CURSOR, PreparedStatement
+from proxy.mysql.reads.prepared_statement import PreparedStatement
 from proxy.mysql.reads.routes import NO_CACHE, Target
 from proxy.mysql.session.shared import Shared
 from proxy.mysql.state.session_state import SessionState
@@ -16,9 +17,6 @@ from proxy.port.api import ParameterValue
 from proxy.port.reasons import NO_REASON, Reason, Why
 from sqltypes.errors import UpwellError
 from sqltypes.expression import Value
-
-IN_PIECES = Reason.PARAMETERS.why("a parameter was sent in pieces")
-BY_CURSOR = Reason.PARAMETERS.why("the rows are fetched by a cursor")
 
 
 @dataclass(slots=True)
@@ -42,35 +40,33 @@ class Executions:
     def look(self, statement: PreparedStatement, data: bytes, *, again: bool) -> Execution:
         """What the execution asks for, and notes what it binds. `data`: its packet with the header, of 14 bytes at
         least. `again`: the transaction may have been shown its answer, so its values are wanted for no cache, too."""
-        target = self._target(statement)
-        found = Execution(target, target.why or target.resolved_otherwise(statement))
-        statement.fits = False
+        target, bound = self._target(statement), statement.bound
+        if data[9] & CURSOR:
+            bound.turn(BY_CURSOR)
+        found = Execution(target, target.why or bound.turned)
+        bound.fits = False
         try:
             self._bind(found, statement, data, again=again)
         except NotDecoded as reason:
             found.why = Reason.PARAMETERS.why(str(reason))
         except Malformed as reason:  # MySQL says what it thinks of it
             found.why = Reason.PARAMETERS.why(str(reason))
-            statement.types = None
+            bound.types = None
         except UpwellError as error:
             found.why = self._shared.note_fault("an execution", error, text=repr(statement.text)[:2000])
-        statement.pieces, statement.long_data = statement.long_data, statement.refused
         return found
 
     def _bind(self, found: Execution, statement: PreparedStatement, data: bytes, *, again: bool) -> None:
         """Fills in the values. Raises NotDecoded, Malformed, UpwellError."""
-        if statement.long_data:
-            found.why = IN_PIECES
-        elif data[9] & CURSOR:
-            found.why = BY_CURSOR
-        if found.why is NO_CACHE and again:
-            found.given = statement.values(data[4:])
+        bound, target = statement.bound, found.target
+        if found.why is NO_CACHE and again and not bound.turned:
+            found.given = bound.values(data[4:])
         elif found.why:
-            if statement.binds_types(data):
-                statement.note_types(data[4:])
+            if bound.binds(data) and not (bound.turned and bound.told):
+                bound.note(data[4:])
         else:
-            before, target = statement.types, found.target
-            found.given = statement.values(data[4:])
+            before = bound.types
+            found.given = bound.values(data[4:])
             found.why = target.resolved_otherwise(statement)
             if self._state.escapes(data, statement.differed):
                 found.why = READ_OTHERWISE

@@ -136,7 +136,7 @@ class PassThrough:
         if passing.victim is not None and not failed:
             self._shared.interrupt(passing.victim)
         if passing.executed is not None:
-            passing.executed.answered(failed=failed)
+            passing.executed.failed = failed
         if outcome.state and state.token:
             lacks_own_writes(state, self._shared)  # or they would gather in a session that never reads
         after(state, effects, sent, outcome)
@@ -219,8 +219,8 @@ class PassThrough:
         hidden = route.statement.of_last or state.one_shot != "" or begins
         for statement in self._context.statements.values():
             if hidden:
-                statement.resolve_unshown()
+                statement.bound.resolve_unshown()
             else:
                 self._upstream.show_owed(statement)
             if route.effects.recodes:
-                statement.recode()
+                statement.bound.recode()

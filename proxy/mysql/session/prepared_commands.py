@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from proxy.mysql.reads.cached_read import CachedRead
 from proxy.mysql.reads.gate import READ_OTHERWISE
-from proxy.mysql.reads.prepared_statement import MOST_UNSEEN, PreparedStatement
+from proxy.mysql.reads.prepared_statement import PreparedStatement
 from proxy.mysql.reads.routes import NO_CACHE
 from proxy.mysql.session.answered_here import AnsweredHere
 from proxy.mysql.session.cached_reads import CachedReads
@@ -100,7 +100,7 @@ class PreparedCommands:
             self._passing.statement(data, self._shared.large, UNKNOWN)
             return
         if statement.misread or (self._state.known and self._state.marks_of(statement.sent) != statement.marks):
-            statement.types = None
+            statement.bound.types = None
             self._passing.statement(data, self._shared.large, READ_OTHERWISE)
             return
         self._state.asks_first |= not self._state.known and self._shared.asks_clock(statement)
@@ -119,13 +119,12 @@ class PreparedCommands:
         if why is NO_CACHE and not target.forced and self._answered.look_execution(statement, data, route, why):
             return
         if target.forced:
-            if len(statement.unseen) > MOST_UNSEEN:
-                self._upstream.show_now(statement)  # or each execution would be refused from now on
             self._relay.fail(self._shared.forced(why))
             return
         if self._state.marks_of(statement.sent) != statement.marks:
             route = self._shared.large
-        if why is NO_CACHE and not statement.parameters and self._passing.bound_here(data, route):
+        bounds = why is NO_CACHE and not (statement.parameters or statement.bound.turned)
+        if bounds and self._passing.bound_here(data, route):
             return
         name, noted = cache.name if cache is not None else "", target.text if why is NO_CACHE else None
         self._passing.statement(data, route, why, cache=name, noted=noted)
@@ -147,20 +146,13 @@ class PreparedCommands:
         if statement is not None:
             self._bounds.forget()
             self._upstream.show_now(statement)  # an execution would take the pieces
-            statement.long_data = True
-            statement.refused |= int.from_bytes(data[9:11], "little") >= statement.parameters
+            statement.bound.note_pieces()
 
     def reset(self, data: bytes) -> None:
         if self._own_sql.has(data):
             self._upstream.ok(self._state.status)
             return
-        statement = self._upstream.statement_of(data)
-        if statement is not None:
-            statement.long_data = statement.refused = statement.cursor = statement.closed = False
         self._upstream.forward(data, Kind.ONE, nobody_is_told)
 
     def fetch(self, data: bytes) -> None:
-        statement = self._upstream.statement_of(data)
-        if statement is not None:
-            self._upstream.close_cursor(statement)
         self._upstream.forward(data, Kind.ROWS, nobody_is_told)

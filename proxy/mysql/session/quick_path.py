@@ -30,9 +30,10 @@ from struct import Struct
 from typing import Any, NamedTuple
 
 from planner.text.clock import MAY_HAVE
+from proxy.mysql.reads.bound_types import CURSOR, LONGLONG
 from proxy.mysql.reads.gate import COMMITTED, MOST_LOOKED_AT, SERIALIZABLE
 from proxy.mysql.reads.last_hit import MOST_FOUND
-from proxy.mysql.reads.prepared_statement import CURSOR, LONGLONG, PreparedStatement
+from proxy.mysql.reads.prepared_statement import PreparedStatement
 from proxy.mysql.reads.routes import Target
 from proxy.mysql.reads.shown import ShownKind
 from proxy.mysql.session.own_transactions import LONGEST, Bounds
@@ -254,17 +255,10 @@ class QuickPath:
         if statement is None:
             return None
         head, target = self.kinds.get(statement), statement.target
-        if (
-            head is None
-            or not isinstance(target, Target)
-            or target.cache is None
-            or statement.long_data
-            or data[9] & CURSOR
-        ):
+        if head is None or not isinstance(target, Target) or target.cache is None or data[9] & CURSOR:
             return None
-        if statement.reals:
-            pass  # whether MySQL compares as DOUBLE is for the long way to say
-        elif target.plain_int and statement.types == LONGLONG == statement.kinds and data[14:-8] == self._no_types:
+        binding = statement.bound
+        if target.plain_int and binding.types == LONGLONG == binding.kinds and data[14:-8] == self._no_types:
             value = int.from_bytes(data[-8:], "little", signed=True)
             return (
                 head,
@@ -276,24 +270,22 @@ class QuickPath:
                 (statement, LONGLONG, (value,)),
             )
         elif target.list_end:
-            values = statement.longs(data, target.list_end)
+            values = binding.longs(data)
             if values is None:
                 return None
-            statement.last = data[4:]
-            bound: Bound = statement, statement.types, values
+            binding.last = data[4:]
+            bound: Bound = statement, binding.types, values
             return head, target.cache, (values,), LIST, (values,), statement.text, bound
         if (self._state.narrow and self._state.misreads(data[9:])) or self._state.escapes(data, statement.differed):
             return None
-        known = target.keys.get((statement.types, data[9:]))
-        if known is None:
+        known = target.keys.get((binding.types, data[9:]))
+        if known is None or known.kinds != binding.kinds:
             return None
-        if known.kinds != statement.kinds:
-            return None
-        statement.last, statement.rebound = data[4:], True
-        if known.types != statement.types:
-            statement.types = known.types
+        binding.last, binding.told = data[4:], False
+        if known.types != binding.types:
+            binding.types = known.types
             self.cool()
-        bound = statement, statement.types, known.given
+        bound = statement, binding.types, known.given
         return head, target.cache, known.key, PLAIN, known.values, statement.text, bound
 
     def _text_key(self, data: bytes) -> Found | None:

@@ -23,7 +23,6 @@ from planner.text.hints import MARK
 from proxy.mysql.login.logged_in import LoggedIn
 from proxy.mysql.reads.cached_read import CachedRead
 from proxy.mysql.reads.gate import NAMED_BY_QUOTES, READ_OTHERWISE, TELLS
-from proxy.mysql.reads.prepared_statement import text_at
 from proxy.mysql.reads.routes import NO_CACHE, SKIPPED
 from proxy.mysql.session.answered_here import AnsweredHere
 from proxy.mysql.session.cached_reads import CachedReads
@@ -41,6 +40,7 @@ from proxy.mysql.session.upstream import Upstream
 from proxy.mysql.state.session_rules import untold
 from proxy.mysql.text.own_sql_syntax import LastStatement
 from proxy.mysql.text.text_matcher import Steer
+from proxy.mysql.wire.bound_values import text_at
 from proxy.mysql.wire.packets import (
     COM_BINLOG_DUMP,
     COM_BINLOG_DUMP_GTID,
@@ -218,7 +218,7 @@ class Session:
         elif command in (COM_QUERY, COM_STMT_EXECUTE):
             statement = self.upstream.executed_by(data)
             if statement is not None:
-                statement.types = None
+                statement.bound.types = None
             self.passing.statement(data, self.shared.large, TOO_LARGE)
         elif command == COM_BINLOG_DUMP_GTID:
             self._dump(data)

@@ -10,7 +10,7 @@ from contextlib import suppress
 from dataclasses import replace
 from time import perf_counter_ns
 
-from proxy.mysql.reads.prepared_statement import PreparedStatement, text_at
+from proxy.mysql.reads.prepared_statement import PreparedStatement
 from proxy.mysql.reads.shown import Stage
 from proxy.mysql.reads.trackerless import OLD_FLAGS, Positions, after_command
 from proxy.mysql.session.questions_to_mysql import DEADLOCK, coming, refresh, switch_on
@@ -20,6 +20,7 @@ from proxy.mysql.session.snapshot_forecast import REST
 from proxy.mysql.state.session_state import SessionState
 from proxy.mysql.text.statement_kind import Kind as StatementKind
 from proxy.mysql.text.statement_set import Scope
+from proxy.mysql.wire.bound_values import text_at
 from proxy.mysql.wire.packets import (
     COM_CHANGE_USER,
     COM_PING,
@@ -29,7 +30,6 @@ from proxy.mysql.wire.packets import (
     COM_STMT_CLOSE,
     COM_STMT_EXECUTE,
     COM_STMT_PREPARE,
-    COM_STMT_RESET,
     OK,
     Malformed,
     OkAnswer,
@@ -343,12 +343,12 @@ class Upstream:
         if statement is None:
             return data
         self.show_owed(statement, data)
-        return statement.for_mysql(data)
+        return statement.bound.for_mysql(data)
 
     def show_owed(self, statement: PreparedStatement, data: bytes = b"") -> bool:
         """Shows MySQL the executions of a statement that were hits, and by whose types it goes on comparing. Whether
         there are any. `data`: the execution that follows."""
-        owed, waits = statement.owed(data), self.state.one_shot
+        owed, waits = statement.bound.owed(data), self.state.one_shot
         if owed:
             self.compare_shown(opens_snapshot=True)
         for execution in owed:
@@ -363,8 +363,8 @@ class Upstream:
             self.run(text, self._ran)
 
     def show_now(self, statement: PreparedStatement) -> None:
-        """As `show_owed`, with no command behind it that MySQL answers: its cursor is closed, too, where hits have
-        closed it. The next command waits. A transaction that is begun by that is none of the client's, and ended."""
+        """As `show_owed`, with no command behind it that MySQL answers. The next command waits. A transaction that is
+        begun by that is none of the client's, and ended."""
         if not self.alive:
             return
         begins, waits = not (self.state.autocommit or self.state.under_way), self.state.one_shot
@@ -373,17 +373,6 @@ class Upstream:
                 self.run("COMMIT AND NO CHAIN NO RELEASE" if self.state.tells else "COMMIT", self._ran)
                 self._set_again(waits)
             self._relay.occupy()
-        elif self.close_cursor(statement):
-            self._relay.occupy()
-
-    def close_cursor(self, statement: PreparedStatement) -> bool:
-        """Closes the cursor that hits have closed, where MySQL has it open. Whether it had. Not behind pieces of a
-        parameter, which MySQL would forget: they are sent to none with such a cursor."""
-        if not statement.closed or statement.long_data or not self.alive:
-            return False
-        self.run_command(packet(bytes((COM_STMT_RESET,)) + statement.id, 0), self._ran)
-        statement.cursor = statement.closed = False
-        return True
 
     def replayed(self, outcome: Outcome) -> None:
         """MySQL has run a hit."""

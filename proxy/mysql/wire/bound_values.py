@@ -1,4 +1,4 @@
-"""The values of an execution's parameters, from their bytes. Pure.
+"""The types and values of an execution's parameters, and of a query's attributes, from their bytes. Pure.
 
 https://dev.mysql.com/doc/dev/mysql-server/latest/page_protocol_binary_resultset.html
 """
@@ -7,15 +7,17 @@ from __future__ import annotations
 
 import re
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from decimal import Decimal
+from operator import or_
 
-from proxy.mysql.wire.packets import Malformed, read_lenenc
+from proxy.mysql.wire.packets import Malformed, read_lenenc, read_lenenc_int
 from sqltypes.expression import Value
 from sqltypes.parameters import Moment
 from sqltypes.temporal import time_literal
 
 UNSIGNED = 0x8000  # of a type
+NULL_TYPE = 0x06
 
 _DECIMAL = re.compile(rb"[ ]*[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d{1,4})?[ ]*")
 _INT8, _INT16, _INT32, _INT64 = struct.Struct("<b"), struct.Struct("<h"), struct.Struct("<i"), struct.Struct("<q")
@@ -121,3 +123,66 @@ READERS: dict[int, Reader] = {
     0xFB: _bytes,
     0xFC: _bytes,
 }
+
+
+def read_types(payload: bytes, at: int, count: int, *, named: bool) -> tuple[tuple[int, ...], int]:
+    """(the types of `count` parameters, the position behind them). Raises Malformed."""
+    if at + 2 * count > len(payload):
+        raise Malformed("the types of parameters are cut off")
+    quick = _quick_types(payload, at, count, named)
+    if quick is not None:
+        return quick, at + (3 if named else 2) * count
+    types = []
+    for _ in range(count):
+        types.append(int.from_bytes(payload[at : at + 2], "little"))
+        at += 2
+        if named:
+            _, at = read_lenenc(payload, at)
+    return tuple(types), at
+
+
+def _quick_types(payload: bytes, at: int, count: int, named: bool) -> tuple[int, ...] | None:
+    """Of parameters without names, as clients send them; None where one has a name."""
+    if not named:
+        return struct.unpack_from(f"<{count}H", payload, at)
+    end = at + 3 * count
+    if payload[at + 2 : end : 3] != bytes(count):
+        return None
+    low, high = payload[at:end:3], payload[at + 1 : end : 3]
+    return tuple(low) if not any(high) else tuple(map(or_, low, map((256).__mul__, high)))
+
+
+_WIDTHS = {0x01: 1, 0x02: 2, 0x0D: 2, 0x03: 4, 0x09: 4, 0x04: 4, 0x05: 8, 0x08: 8, NULL_TYPE: 0}
+
+
+def text_at(payload: bytes) -> int:
+    """Where the text of a COM_QUERY begins, behind its attributes. `payload`: without the command's byte. Raises
+    Malformed.
+
+    https://dev.mysql.com/doc/dev/mysql-server/latest/page_protocol_com_query.html
+    """
+    count, at = read_lenenc_int(payload, 0)
+    sets, at = read_lenenc_int(payload, at)
+    if not count:
+        return at
+    nulls = payload[at : at + (count + 7 >> 3)]
+    at += count + 7 >> 3
+    if sets != 1 or payload[at : at + 1] != b"\1":
+        raise Malformed("attributes of a query without their types")
+    types, at = read_types(payload, at + 1, count, named=True)
+    return behind_values(payload, at, types, nulls)
+
+
+def behind_values(payload: bytes, at: int, types: Sequence[int], nulls: bytes, first: int = 0) -> int:
+    """The position behind values of these types, of which the first has this number among all. Raises Malformed."""
+    for number, type_ in enumerate(types, first):
+        if nulls[number >> 3] >> (number & 7) & 1:
+            continue
+        width = _WIDTHS.get(type_ & 0xFF)
+        if width is None:
+            _, at = read_lenenc(payload, at)
+        else:
+            at += width
+    if at > len(payload):
+        raise Malformed("the attributes of a query are cut off")
+    return at

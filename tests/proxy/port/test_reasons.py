@@ -8,8 +8,8 @@ import pytest
 
 from proxy.auto import fill_budget
 from proxy.cache import key_binder
-from proxy.mysql.reads import announced, gate, grants, routes
-from proxy.mysql.session import cached_reads, executions
+from proxy.mysql.reads import announced, bound_types, gate, grants, routes
+from proxy.mysql.session import cached_reads
 from proxy.port.reasons import NO_REASON, PassedReads, Reason, Why, of_error
 from proxy.system import system
 from sqltypes.errors import (
@@ -35,7 +35,7 @@ from sqltypes.errors import (
         *((why, Reason.LATE) for why in (gate.NOT_BROUGHT, gate.NOT_TOLD, cached_reads.NOT_AT_POSITION)),
         (gate.OTHER_CACHES, Reason.PLANNED_ANEW),
         *((why, Reason.PARAMETERS) for why in (key_binder.TOO_MANY, key_binder.COMBINED, key_binder.LONG)),
-        *((why, Reason.PARAMETERS) for why in (executions.BY_CURSOR, routes.BOUND_BEFORE)),
+        *((why, Reason.PARAMETERS) for why in (bound_types.BY_CURSOR, bound_types.BOUND_BEFORE)),
         (routes.SKIPPED, Reason.ASKED),
         *((why, Reason.BUSY) for why in (fill_budget.BUSY, fill_budget.SELDOM)),
         *((why, Reason.NOT_CACHED) for why in (routes.NO_CACHE, system.NO_CACHE, system.BY_CLOCK)),
