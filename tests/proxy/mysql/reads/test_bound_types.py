@@ -18,12 +18,12 @@ from proxy.mysql.reads.bound_types import (
     BoundTypes,
 )
 from proxy.mysql.reads.prepared_statement import PreparedStatement
-from proxy.mysql.state.session_state import SessionState
 from proxy.mysql.state.session_variables import PINNED_VALUES
 from proxy.mysql.state.sql_modes import marks_of
 from proxy.mysql.wire.bound_values import NotDecoded, read_types
 from proxy.mysql.wire.packets import COM_STMT_EXECUTE, Malformed, lenenc, packet
 from sqltypes.expression import Value
+from tests.support.session_states import session_state
 
 LONGLONG, STRING = 0x08, 0xFD
 
@@ -113,7 +113,7 @@ def test_what_differs_where_mysql_executes_it_counts_from_then_on() -> None:
         ({}, True, {"time_zone"}),
     ):
         values = {**PINNED_VALUES, **other}
-        quoted.note_session(SessionState(values=values, marks=marks_of(values["sql_mode"])))
+        quoted.note_session(session_state(values=values, marks=marks_of(values["sql_mode"])))
         assert quoted.misread == misread and quoted.differed == differed
 
 
