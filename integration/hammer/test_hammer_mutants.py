@@ -45,6 +45,7 @@ from proxy.mysql.session.quick_path import QuickPath
 from proxy.mysql.session.session_context import SessionContext
 from proxy.mysql.session.upstream import Upstream
 from proxy.mysql.state.session_state import SessionState
+from proxy.mysql.state.transaction_state import TransactionState
 from proxy.port.accounts import Accounts
 from proxy.read.open_cache import OpenCache
 from upwell.client import Client
@@ -128,11 +129,11 @@ def what_mysql_has_answered_does_not_count(patch: pytest.MonkeyPatch) -> None:
 
 
 def a_snapshot_at_mysql_does_not_count(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(SessionState, "touched", property(lambda self: False, _nothing))
+    patch.setattr(TransactionState, "touched", property(lambda self: False, _nothing))
 
 
 def locks_do_not_count(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(SessionState, "wrote", property(lambda self: False, _nothing))
+    patch.setattr(TransactionState, "wrote", property(lambda self: False, _nothing))
 
 
 def quick_hits_go_on(patch: pytest.MonkeyPatch) -> None:

@@ -32,7 +32,7 @@ def questions(client: RawClient) -> int:
 def tracks(beside: Beside) -> dict[str, str]:
     """What the one session's client wants to be told."""
     (session,) = beside.shared.sessions
-    return session.state.client_tracks
+    return session.state.tracks.wanted
 
 
 def test_a_login_asks_twice_in_one_round_trip_and_once_more_where_sessions_begin_otherwise(

@@ -15,7 +15,7 @@ from integration.sessions.session_scripts import differs, drawn, world_beside
 from proxy.mysql.reads import gate
 from proxy.mysql.reads.last_hit import LastHit
 from proxy.mysql.reads.shown import Shown
-from proxy.mysql.state.session_state import SessionState
+from proxy.mysql.state.variable_values import VariableValues
 from tests.simulation.mutant import Patch, all_of, always, attribute, edit
 
 SEEDS = (1, 2, 3, 4, 5, 6, 7, 8)
@@ -52,11 +52,11 @@ RULES: dict[str, tuple[int, Patch]] = {
     ),
     "a transaction that has written is MySQL's": (
         1,
-        edit(gate, "transaction_rule", ("if state.wrote:", "if False:")),
+        edit(gate, "transaction_rule", ("if state.transaction.wrote:", "if False:")),
     ),
     "temporary tables hide others": (7, attribute(gate, "hides", never)),
     "FOUND_ROWS() tells of hits": (16, attribute(LastHit, "asked_by", never)),
-    "the session's variables count": (52, attribute(SessionState, "differing", none)),
+    "the session's variables count": (52, attribute(VariableValues, "differing", none)),
 }
 
 

@@ -146,14 +146,15 @@ def differences(server: Server, sequence: Sequence[str]) -> list[str]:
     """Where MySQL knows of something that the rules do not, behind each statement."""
     witness = Witness(server)
     state = SessionState(known=True, database=DATABASE)
-    state.values["completion_type"] = "NO_CHAIN"
+    state.variables.values["completion_type"] = "NO_CHAIN"
     found: list[str] = []
     letters: frozenset[str] = frozenset()
     try:
         for sql in sequence:
             state.known = state.token_known = True  # what is asked anew is not what is judged here
-            found_effects, sent = effects_of(classify(sql)), Sent(state.transactional, state.autocommit)
-            was_in = state.in_transaction
+            now = state.transaction
+            found_effects, sent = effects_of(classify(sql)), Sent(now.transactional, now.autocommit)
+            was_in = now.in_transaction
             told = witness.ask(sql)
             failed = told.outcome.error is not None
             before = letters
@@ -166,14 +167,14 @@ def differences(server: Server, sequence: Sequence[str]) -> list[str]:
                 state.absorb(told.outcome)
                 letters = letters if told.letters is None else told.letters
             if doubted:  # all of it is asked before the next read
-                state.touched = state.wrote = state.in_transaction
-                state.locked = "L" in letters
+                state.transaction.touched = state.transaction.wrote = state.transaction.in_transaction
+                state.transaction.locked = "L" in letters
                 continue
             found += [f"{sql}: {what}" for what in unknown(state, letters)]
             # Of a transaction that goes on the letters stay. CREATE TEMPORARY TABLE alone has MySQL forget them all,
             # and tell of that transaction no more.
             lost = bool(letters) and before - letters - {"T", "I", "S", "s"}
-            if was_in and (lost or not state.in_transaction) and not ended:
+            if was_in and (lost or not state.transaction.in_transaction) and not ended:
                 found.append(f"{sql}: the transaction before has ended")
         if witness.hides() and not state.hiding:
             found.append("a temporary table is there")
@@ -184,12 +185,12 @@ def differences(server: Server, sequence: Sequence[str]) -> list[str]:
 
 def unknown(state: SessionState, letters: frozenset[str]) -> Iterator[str]:
     """What MySQL tells of the transaction under way, and the rules do not know."""
-    if state.flags & STATUS_IN_TRANS:
-        if "R" in letters and not state.touched:
+    if state.transaction.flags & STATUS_IN_TRANS:
+        if "R" in letters and not state.transaction.touched:
             yield "rows were read"
-        if letters & {"w", "W"} and not state.wrote:
+        if letters & {"w", "W"} and not state.transaction.wrote:
             yield "rows were written or locked"
-    if "L" in letters and not state.locked:
+    if "L" in letters and not state.transaction.locked:
         yield "tables are locked"
 
 

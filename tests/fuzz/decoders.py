@@ -332,11 +332,11 @@ def some_state(rng: random.Random) -> bytes:
 
 def state(data: bytes, rng: random.Random) -> None:
     told = SessionState()
-    told.client_tracks = rng.choice(({}, {"session_track_system_variables": "*", "session_track_gtids": "OWN_GTID"}))
+    told.tracks.wanted = rng.choice(({}, {"session_track_system_variables": "*", "session_track_gtids": "OWN_GTID"}))
     with suppress(Malformed):
         told.on_trackers(data)
     with suppress(Malformed):
-        shown = told.shown_state(data)
+        shown = told.tracks.shown(data)
         assert len(entries(shown)) <= len(entries(data))
 
 

@@ -62,7 +62,7 @@ LARGE_CHANGES = (
     Mutant(
         "large",
         "what comes behind an edit has it",
-        edit(LinearArrangement, "_draft", ("content[edit[0]] = edit[1]", "pass")),
+        edit(LinearArrangement, "_draft", ("content[place] = item", "pass"), ("draft.content = item", "pass")),
     ),
     Mutant(
         "large",

@@ -28,6 +28,7 @@ KINDS = {
 """Types that MySQL takes for one kind: whole numbers of any width, strings, bytes, decimals, dates with times."""
 MOST_PARAMETERS = 5000  # of a statement that may be a cache's
 Types = tuple[int, ...]
+NO_KINDS: Types = (-1,)  # of a turned statement: no execution has these
 
 BOUND_BEFORE = Reason.PARAMETERS.why(
     "a parameter is bound, or was before, with a type by which MySQL goes on comparing"
@@ -53,7 +54,7 @@ class BoundTypes:
     Invariants:
     1. What is in `first` and not NULL stays.
     2. At most three executions are kept from MySQL.
-    3. A turned statement has no `kinds`: no execution is one like those before.
+    3. A turned statement has `NO_KINDS`: no execution is one like those before.
     """
 
     __slots__ = (
@@ -71,7 +72,7 @@ class BoundTypes:
         self.first: Types = (NULL_TYPE,) * count  # the first kind of each parameter but NULL
         self.nulled = False  # NULL was bound as such, of no other type
         # By which MySQL has resolved the statement, or would have; negative where NULL was bound with that type.
-        self.kinds: Types = (0,) * count
+        self.kinds: Types = NO_KINDS if self.turned else (0,) * count
         self._owed: list[tuple[bytes, Types]] = []  # executions that led to `kinds`, which MySQL has not seen
         self.last = b""  # the payload of the last execution, unless MySQL was given it
         # As `last`, and its types, of the execution before the one that comes.
@@ -85,7 +86,7 @@ class BoundTypes:
 
     def turn(self, why: Why) -> None:
         """MySQL answers all that comes."""
-        self.turned, self.kinds = self.turned or why, ()
+        self.turned, self.kinds = self.turned or why, NO_KINDS
 
     def note_looked(self) -> None:
         """A cache may answer the execution that comes."""
@@ -186,7 +187,7 @@ class BoundTypes:
         self.nulled |= NULL_TYPE in alike
         if alike != self.first:
             if any(map(_is_other, alike, self.first)):
-                self.turned, self.kinds = BOUND_BEFORE, ()
+                self.turn(BOUND_BEFORE)
             else:
                 self.first = tuple(map(_first, self.first, alike))
 
@@ -232,7 +233,7 @@ class BoundTypes:
             return data  # MySQL refuses it, or it binds nothing
         if self.types is None:
             self.turn(UNTYPED)
-        return data if self.told else self._typed(data, self.types)
+        return data if self.told or self.types is None else self._typed(data, self.types)
 
     def resolve_unshown(self) -> None:
         """MySQL may resolve it anew, and is not shown before what it was owed."""
@@ -300,7 +301,7 @@ class BoundTypes:
 
     def check_invariants(self) -> None:
         assert len(self._owed) <= 2, "more executions are owed than led to what is resolved"
-        assert not self.turned or not self.kinds, "a turned statement may have hits"
+        assert not self.turned or self.kinds == NO_KINDS, "a turned statement may have hits"
 
 
 def _kinds_of(types: Types) -> Types:

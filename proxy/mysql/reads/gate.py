@@ -164,7 +164,7 @@ def gate(read: CachedRead, state: SessionState, shown: Shown, around: Around, *,
     without MySQL nothing that it may have shown; a transaction that is over was shown nothing; one of which all is
     still the answer stands at the position (`Shown.holds`, for which caches are peeked into).
     """
-    cache = read.cache
+    cache, variables = read.cache, state.variables
     read.body, read.rule = None, ""
     if not state.tells and (reason := before_vtgate(read, state)):
         return Pass(reason)
@@ -175,13 +175,13 @@ def gate(read: CachedRead, state: SessionState, shown: Shown, around: Around, *,
     reason = (
         refusal(state, cache.needs)
         or _hinted_otherwise(read, state)
-        or (_misread(read, state) if state.marks or read.marks or state.narrow else NO_REASON)
-        or (OTHER_CLOCKS if LOCAL in cache.needs and cache.moments.clocks is not state.clocks else NO_REASON)
+        or (_misread(read, state) if variables.marks or read.marks or variables.narrow else NO_REASON)
+        or (OTHER_CLOCKS if LOCAL in cache.needs and cache.moments.clocks is not variables.clocks else NO_REASON)
     )
     if reason:
         return Pass(reason)
     if read.announced is None and not hides(state, cache):
-        found = read.kind.heads.get(state.announces, cache)
+        found = read.kind.heads.get(variables.announces, cache)
         read.announced = None if found is None else found.of(read.shows())
         if read.announced is None and not read.refused and read.database == state.database:
             return _ASK[Step.RIGHTS]  # first: so it is learned from MySQL's answer, if it has to answer
@@ -195,7 +195,7 @@ def gate(read: CachedRead, state: SessionState, shown: Shown, around: Around, *,
     if refused is None or read.announced is None:
         # In another database the text would be about other tables.
         return _ASK[Step.RIGHTS] if read.database == state.database else Pass(ELSEWHERE)
-    results = state.announces.results
+    results = variables.announces.results
     if results in ONE_BYTE and results not in around.character_sets:
         return _ASK[Step.CHARACTERS]
     return _columns(read, read.announced)
@@ -203,17 +203,18 @@ def gate(read: CachedRead, state: SessionState, shown: Shown, around: Around, *,
 
 def _misread(read: CachedRead, state: SessionState) -> Why:
     """Why MySQL reads the text otherwise than where caches are filled; "" if it does not."""
-    if reads_otherwise(read, state) or (read.target is not None and state.escapes(read.data)):
+    variables = state.variables
+    if reads_otherwise(read, state) or (read.target is not None and variables.escapes(read.data)):
         return READ_OTHERWISE
-    if not state.narrow or not state.misreads(read.text, read.values) or _is_bytes(read, state):
+    if not variables.narrow or not variables.misreads(read.text, read.values) or _is_bytes(read, state):
         return NO_REASON
-    return Reason.SETTING.why(f"{NARROW} {state.narrow}")
+    return Reason.SETTING.why(f"{NARROW} {variables.narrow}")
 
 
 def _is_bytes(read: CachedRead, state: SessionState) -> bool:
     """Whether MySQL takes a text for the bytes that it is, and these are characters in UTF-8, as in all that the query
     names."""
-    told = state.announces
+    told = state.variables.announces
     if read.target is not None or not (told.client == told.collation == BINARY) or SENT in read.cache.needs:
         return False
     try:
@@ -226,12 +227,12 @@ def _is_bytes(read: CachedRead, state: SessionState) -> bool:
 def _hinted_otherwise(read: CachedRead, state: SessionState) -> Why:
     """Why the cache of a prepared statement is none for this session's sql_mode; "" if it is one."""
     target = read.target
-    return OTHER_MODE if target is not None and target.hint and target.hint != state.mode_hint else NO_REASON
+    return OTHER_MODE if target is not None and target.hint and target.hint != state.variables.mode_hint else NO_REASON
 
 
 def reads_otherwise(read: CachedRead, state: SessionState) -> bool:
     """Whether MySQL may read marks of the text as it was sent otherwise than it was looked up."""
-    return read.marks != state.marks_of(read.sent)
+    return read.marks != state.variables.marks_of(read.sent)
 
 
 def _columns(read: CachedRead, announced: Announced) -> Verdict:
@@ -259,7 +260,7 @@ def _obstacle(
         return _ASK[Step.OWN_WRITES]
     if not connected:
         state.passed, state.shown = False, NOTHING
-    if state.transactional:
+    if state.transaction.transactional:
         reason = _transaction(read, state, shown, around)
         if reason:
             return Pass(reason)
@@ -281,7 +282,7 @@ def lacks_own_writes(state: SessionState, around: Around) -> bool:
 
 def _transaction(read: CachedRead, state: SessionState, shown: Shown, around: Around) -> Why:
     """Which rule keeps a read of a transaction from being a hit, "" if none does."""
-    if not state.under_way:
+    if not state.transaction.under_way:
         shown.clear()
     cache, values = read.cache, read.values
     if cache.counts and one_state(state, shown):
@@ -318,29 +319,30 @@ def was_shown(read: CachedRead, state: SessionState, shown: Shown, around: Aroun
 def refusal(state: SessionState, needs: frozenset[str]) -> Why:
     """What of the session's state, beside transactions, keeps a query from being answered by a cache; "" if nothing
     does. Requires: `state.known`."""
-    if state.locks or state.locked:
+    transaction = state.transaction
+    if transaction.locked:
         return LOCKED
-    if state.one_shot:
+    if transaction.one_shot:
         return ONE_SHOT
-    if state.misflagged:
+    if transaction.misflagged:
         return MISFLAGGED
-    if state.unsettled:
+    if transaction.unsettled:
         return UNSETTLED
-    if state.saved:
+    if transaction.saved:
         return SAVED
-    return (elsewhere(state.database) if not state.tells else NO_REASON) or state.differing(needs)
+    return (elsewhere(state.database) if not state.tells else NO_REASON) or state.variables.differing(needs)
 
 
 def unable(state: SessionState, needs: frozenset[str], mode: Transactions) -> Why:
     """Why no read of the session could be a hit as it is now, were there a cache of its query; "" if one could, as far
     as is known. `needs`: the variables on which its answers depend."""
-    if state.transactional:
-        isolation = state.values.get("transaction_isolation", "") if state.known else ""
+    if state.transaction.transactional:
+        isolation = state.variables.values.get("transaction_isolation", "") if state.known else ""
         if isolation == SERIALIZABLE:
             return IS_SERIALIZABLE
         if mode is Transactions.OFF or (mode is Transactions.STRICT and isolation not in COMMITTED):
             return Reason.TRANSACTION.why(f"in a transaction, and --transactions={mode.value}")
-        if state.wrote and state.known:
+        if state.transaction.wrote and state.known:
             return HAS_WRITTEN
     return refusal(state, needs) if state.known else NO_REASON
 
@@ -354,10 +356,10 @@ def transaction_rule(
     """
     if mode is Transactions.OFF:
         return OFF
-    isolation = state.values.get("transaction_isolation", "")
+    isolation = state.variables.values.get("transaction_isolation", "")
     if isolation == SERIALIZABLE:
         return IS_SERIALIZABLE
-    if state.wrote:
+    if state.transaction.wrote:
         return MAY_HAVE_WRITTEN
     if isolation in COMMITTED and not shown.began:  # which are of a transaction that began in REPEATABLE READ
         return NO_REASON
@@ -365,7 +367,7 @@ def transaction_rule(
         return IS_STRICT
     if again:
         return NO_REASON
-    if state.touched:
+    if state.transaction.touched:
         return OPEN
     return FULL if shown.full(parameters) else NO_REASON
 
@@ -375,13 +377,13 @@ def said_again(
 ) -> Said | None:
     """What the transaction was answered to the same command, where it may be shown that again; else None. `rights`: of
     now, as in `Said`. Requires: `state.known`."""
-    if not state.under_way:
+    if not state.transaction.under_way:
         shown.clear()
     said = shown.said.get(command)
     if (
         said is None
-        or not state.transactional
-        or state.narrow
+        or not state.transaction.transactional
+        or state.variables.narrow
         or beyond_limit(state, said.body)
         or (state.hiding and not said.relations <= state.not_hidden)
         or said.rights != rights
@@ -402,16 +404,16 @@ def in_results(
 ) -> bytes | None:
     """An answer in the session's character set of results; None where MySQL must answer. `sets`: how answers are
     recoded for those that are known. `binary`: it is one of the binary protocol."""
-    if state.raw and announced.foreign:  # each column is sent in its own set, which may not even have ASCII's bytes
-        return None
-    outside = state.outside
+    if state.variables.raw and announced.foreign:
+        return None  # each column is sent in its own set, which may not even have ASCII's bytes
+    outside = state.variables.outside
     if outside is None:
         return body
     if len(body) > MOST_LOOKED_AT:
         return None
     if outside.search(body) is None:
         return body
-    recode = sets.get(state.announces.results)
+    recode = sets.get(state.variables.announces.results)
     if binary or announced.shown is None or recode is None or len(body) > MOST_RECODED:
         return None
     return recoded(body, announced.shown, recode)
@@ -419,7 +421,7 @@ def in_results(
 
 def beyond_limit(state: SessionState, body: bytes) -> Why:
     """Why MySQL must answer, where an answer has more rows than the session wants; "" if it has not."""
-    limit = state.row_limit
+    limit = state.variables.row_limit
     if limit is None or (len(body) <= MOST_LOOKED_AT and count_packets(body) - 1 <= limit):
         return NO_REASON
     return Reason.SETTING.why(ROW_LIMIT.format(limit))
@@ -427,37 +429,42 @@ def beyond_limit(state: SessionState, body: bytes) -> Why:
 
 def one_state(state: SessionState, shown: Shown) -> bool:
     """Whether all that the transaction is shown must be one state."""
-    return state.transactional and (shown.began != "" or state.values.get("transaction_isolation", "") not in COMMITTED)
+    return state.transaction.transactional and (
+        shown.began != "" or state.variables.values.get("transaction_isolation", "") not in COMMITTED
+    )
 
 
 def ends_here(state: SessionState) -> bool:
     """Whether COMMIT and ROLLBACK have nothing to end at MySQL, and would do nothing else there."""
-    return state.vacant and _bounds_here(state) and state.values.get("completion_type") == "NO_CHAIN"
+    vacant, completion = state.transaction.vacant, state.variables.values.get("completion_type")
+    return vacant and _bounds_here(state) and completion == "NO_CHAIN"
 
 
 def begins_here(state: SessionState, options: Set[str]) -> bool:
     """Whether BEGIN, or START TRANSACTION with these options, can wait until MySQL must know of the transaction: it
     would do nothing there but begin one, and that opens no snapshot."""
+    now = state.transaction
     return (
         _bounds_here(state)
         and options <= BEGINS_LATER
-        and not (state.begun or state.locked or state.misflagged or state.beyond or state.numbered)
+        and not (now.begun or now.misflagged or now.beyond or now.numbered)
     )
 
 
 def _bounds_here(state: SessionState) -> bool:
-    told = state.client_tracks.get(TRANSACTION_INFO, "OFF").upper() != "OFF" or state.tracks_changed
+    now, tracks = state.transaction, state.tracks
+    told = tracks.wanted.get(TRANSACTION_INFO, "OFF").upper() != "OFF" or tracks.changed
     return (
         state.known
         and state.tells
-        and not (state.in_transaction or state.one_shot or state.locks or state.unsettled or state.saved or told)
+        and not (now.in_transaction or now.one_shot or now.locked or now.unsettled or now.saved or told)
     )
 
 
 def hit_rule(state: SessionState) -> str:
     """Which rule let a hit through: the reason that EXPLAIN LAST STATEMENT gives."""
-    if not state.transactional:
+    if not state.transaction.transactional:
         return ""
-    if state.values.get("transaction_isolation", "") in COMMITTED:
+    if state.variables.values.get("transaction_isolation", "") in COMMITTED:
         return "hit inside a READ COMMITTED transaction that has not written"
     return "hit inside a REPEATABLE READ transaction (same snapshot)"

@@ -17,7 +17,7 @@ class PreparedStatement:
     """A prepared statement of one session. `bound`: how its parameters are bound."""
 
     marks = b""  # that were read as the session's sql_mode has it, and are written otherwise in `text`
-    # What `answer` is of: SessionState.announces, caches' version.
+    # What `answer` is of: VariableValues.announces, caches' version.
     announced: tuple[Announces | None, int] = (None, -1)
     target: object = None  # the `Target` (routes.py) of the text without what the clock says
     hinted = b""  # the session's hint as of which that is, and its clocks
@@ -45,7 +45,7 @@ class PreparedStatement:
         self.database = database
         self.answer = answer
         self.attributes = attributes
-        # What stands before the rows of an answer, by how the session is told of columns (`SessionState.announces`).
+        # What stands before the rows of an answer, by how the session is told of columns (`VariableValues.announces`).
         self.heads = Heads()
         self.bound = BoundTypes(self.parameters, attributes=attributes)
 
@@ -56,9 +56,9 @@ class PreparedStatement:
 
     def note_session(self, state: SessionState) -> None:
         """MySQL executes it in a session that is so, and may resolve it anew."""
-        self.misread |= state.marks_of(self.sent) != self.marks
-        if state.narrow or state.differing(SESSION_NEEDS):
-            self.differed |= state.differences(self.text)
+        self.misread |= state.variables.marks_of(self.sent) != self.marks
+        if state.variables.narrow or state.variables.differing(SESSION_NEEDS):
+            self.differed |= state.variables.differences(self.text)
         if state.hint != self.hint:
             self.hint = None
         if state.settings is not self.settings:

@@ -26,5 +26,5 @@ def as_told(read: CachedRead, state: SessionState) -> AsTold | None:
             return None
         if not execution:
             return None
-    results = state.values.get("character_set_results", "")
+    results = state.variables.values.get("character_set_results", "")
     return AsTold(settings, text, execution, read.database, read.head, read.shown, results)

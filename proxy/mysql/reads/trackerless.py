@@ -76,12 +76,12 @@ def after_statement(state: SessionState, statement: Statement, effects: Effects,
     kind, failed = statement.kind, outcome.status == NO_STATUS
     set_ = [one.name for part in (statement, *statement.parts) for one in part.settings or ()]
     state.flags_lag |= WORKLOAD in set_ or (kind is Kind.SET and statement.settings is None)
-    if failed and (sent.transactional or state.in_transaction):
-        state.touched = state.wrote = True
-    ended = sent.wrote and (effects.ends or not state.in_transaction)
-    if failed or ended or (effects.touches and effects.locks and not state.in_transaction):
+    if failed and (sent.transactional or state.transaction.in_transaction):
+        state.transaction.touched = state.transaction.wrote = True
+    ended = sent.wrote and (effects.ends or not state.transaction.in_transaction)
+    if failed or ended or (effects.touches and effects.locks and not state.transaction.in_transaction):
         state.token_known = False
-    if not state.values:  # they were asked for in vain
+    if not state.variables.values:  # they were asked for in vain
         state.known = state.token_known = False
     if failed or effects.calls_unknown or kind not in LEAVES_ALL:
         state.known = False
@@ -90,7 +90,7 @@ def after_statement(state: SessionState, statement: Statement, effects: Effects,
 
 def after_command(state: SessionState, command: int) -> None:
     """What follows from a command that is no statement."""
-    if not state.values:
+    if not state.variables.values:
         state.known = state.token_known = False
     if command not in TELLING:
         state.known, state.asks_first = False, True
@@ -99,10 +99,10 @@ def after_command(state: SessionState, command: int) -> None:
 def learned(state: SessionState) -> None:
     """The session's variables are known: as they are asked for again where they may have changed, they count as told.
     Requires: `SessionState.learn`."""
-    state.values.update(switched_on({}))
-    if state.values.get(ROW_LIMIT) == UNLIMITED:
-        state.values[ROW_LIMIT] = PINNED_VALUES[ROW_LIMIT]
-    state.note_values()
+    state.variables.values.update(switched_on({}))
+    if state.variables.values.get(ROW_LIMIT) == UNLIMITED:
+        state.variables.values[ROW_LIMIT] = PINNED_VALUES[ROW_LIMIT]
+    state.variables.note_values()
 
 
 def before_vtgate(read: CachedRead, state: SessionState) -> Why:

@@ -40,7 +40,11 @@ class AnsweredHere:
         """Answers a text, or has MySQL answer it and learns from that; False where it is none of these. `noted`: the
         text that might have a cache."""
         question = self._context.shared.questions.asked_by(text)
-        key = self._key(question) if question is not None and not self._context.state.changes_marks(text) else None
+        key = (
+            self._key(question)
+            if question is not None and not self._context.state.variables.changes_marks(text)
+            else None
+        )
         if question is None or key is None:
             return False
         number = None
@@ -84,7 +88,7 @@ class AnsweredHere:
         await self._upstream.refresh()
         if not self._look_execution(statement, data, route, why):
             context = self._context
-            route = context.shared.large if context.state.changes_marks(statement.text) else route
+            route = context.shared.large if context.state.variables.changes_marks(statement.text) else route
             self._passing.statement(data, route, why, noted=statement.text)
 
     def _look_execution(self, statement: PreparedStatement, data: bytes, route: Route, why: Why) -> bool:
@@ -93,7 +97,7 @@ class AnsweredHere:
         key = self._key(question) if question is not None else None
         if question is None or key is None or state.known_whole != statement.asked_as:
             return False
-        if state.changes_marks(text) or statement.failed or statement.bound.turned:
+        if state.variables.changes_marks(text) or statement.failed or statement.bound.turned:
             return False
         key = (*key, "prepared")
         if self._answers(data, text, key, None):
@@ -106,9 +110,9 @@ class AnsweredHere:
     def _key(self, question: Question) -> tuple[Hashable, ...] | None:
         """What the session is like; None where MySQL must be asked."""
         state = self._context.state
-        if state.one_shot or state.unsettled or not self._upstream.alive:
+        if state.transaction.one_shot or state.transaction.unsettled or not self._upstream.alive:
             return None
-        if question.shows and (state.transactional or state.begun):
+        if question.shows and (state.transaction.transactional or state.transaction.begun):
             return None
         whole = state.known_whole
         return None if whole is None else (whole, self._connection_id if question.own else 0)
@@ -120,7 +124,7 @@ class AnsweredHere:
             return False
         if number is not None and reply.rows:
             reply = reply.of(number)
-        before, behind = reply.packets(context.state.status)
+        before, behind = reply.packets(context.state.transaction.status)
         self._relay.answer(before + behind)
         context.last_hit.hit(data, Warned(behind) if reply.warned else behind)
         context.note("answered", "", ASKED_OF_SESSION)

@@ -91,7 +91,7 @@ class CachedReads:
         """Answers, at once where nothing must be asked or waited for."""
         if read.is_of_now:
             read.cache.moments.note()
-        if read.upto is not None and self._state.transactional:
+        if read.upto is not None and self._state.transaction.transactional:
             self.pass_read(read, UNSURE)
             return
         verdict = self._gate(read)
@@ -141,7 +141,7 @@ class CachedReads:
     def _in_its_mode(self, read: CachedRead) -> CachedRead | None:
         """The read of a cache whose text sets the session's sql_mode, which was not known as the read came."""
         state, shared, eof = self._state, self._shared, self._context.eof
-        if not state.mode_hint or not state.known or read.kind is not read.route:
+        if not state.variables.mode_hint or not state.known or read.kind is not read.route:
             return None
         text, entry, values, route, (instead, _), _ = shared.find(read.text, state, eof=eof)
         if instead is None:
@@ -150,7 +150,7 @@ class CachedReads:
             read.wanted = text, route
             return None
         system = shared.system
-        cache = route.opened(system, entry.cache, binary=False, eof=eof, clocks=state.clocks)
+        cache = route.opened(system, entry.cache, binary=False, eof=eof, clocks=state.variables.clocks)
         other = CachedRead(read.data, system.caches_version, cache, values, text, read.database, route, route)
         other.sent, other.forced, other.marks = read.sent, read.forced, read.marks
         return None if other.to_utc() else other
@@ -194,7 +194,7 @@ class CachedReads:
 
     async def _learn_characters(self) -> None:
         """Of the session's character set of results: MySQL tells them once."""
-        name = self._state.announces.results
+        name = self._state.variables.announces.results
         self._shared.character_sets[name] = None  # what cannot be told is not asked for again
         outcome = await self._upstream.server.ask(self._upstream.query(characters_query(name)), Kind.RESULT)
         unless_ended(self._state, outcome)
@@ -246,7 +246,7 @@ class CachedReads:
         if error is not None:  # of this text, or of this moment
             read.refused = Reason.OTHER.why(f"MySQL refuses the query: {error.message}")
             return
-        told, kind = state.announces, read.kind
+        told, kind = state.variables.announces, read.kind
         resolved = kind.resolved if isinstance(kind, PreparedStatement) else None
         found = shared.announced.of(
             read.cache, definitions_in(payloads, eof=eof),
@@ -276,7 +276,7 @@ class CachedReads:
         upstream.server.send(upstream.for_mysql(read.data), exchange)
         outcome = await future
         state.absorb(outcome)
-        state.touched |= state.in_transaction
+        state.transaction.touched |= state.transaction.in_transaction
         unless_ended(state, outcome)
         if outcome.error is not None:
             read.refused = Reason.OTHER.why(f"MySQL refuses the query: {outcome.error.message}")
@@ -368,7 +368,7 @@ class CachedReads:
 
     def _command_of(self, text: bytes, statement: PreparedStatement | None, given: tuple[Value, ...]) -> Command:
         bound = None if statement is None else (statement, statement.bound.types, repr(given))
-        return command_of(text, bound, self._state.database, self._state.told_as)
+        return command_of(text, bound, self._state.database, self._state.variables.told_as)
 
     def says_again(
         self, data: bytes, text: bytes, statement: PreparedStatement | None = None, given: tuple[Value, ...] = ()
@@ -463,8 +463,8 @@ class CachedReads:
         else:
             demand = system.demand_after(state.token)
         filling = read.cache.fill(read.values, demand, read.own_text(), wait=read.forced)
-        limit = time_limit(read.sent, state.values.get("max_execution_time", ""))
-        if state.touched:
+        limit = time_limit(read.sent, state.variables.values.get("max_execution_time", ""))
+        if state.transaction.touched:
             filling = self._while_patient(filling, PATIENT, FILL_IS_LATE)
         return filling if limit is None else self._while_patient(filling, limit, TOO_LONG)
 
@@ -491,7 +491,7 @@ class CachedReads:
     def _give(self, data: bytes, head: bytes, body: bytes, found: int | None = None) -> None:
         """Answers the command. `found`: as `LastHit.hit` has it."""
         self._state.begin_with_hit()
-        status = self._state.status
+        status = self._state.transaction.status
         plain = status == PLAIN_STATUS
         self._relay.answer(head + body if plain else joined(head, body, status, eof=self._context.eof))
         self._context.last_hit.hit(data, body, found)
@@ -502,7 +502,7 @@ class CachedReads:
             return
         announced = read.announced
         # Where it depends on its characters or its rows whether a read may be a hit, each one is looked at.
-        at_hand = announced is not None and announced.at_hand(raw=self._state.raw) and not read.converted
+        at_hand = announced is not None and announced.at_hand(raw=self._state.variables.raw) and not read.converted
         if self._state.uniform and announced is not None and at_hand:
             if announced.uniform:
                 self._quick.remember(read.kind, read.head)

@@ -43,7 +43,7 @@ class Executions:
         target, bound = self._target(statement), statement.bound
         if data[9] & CURSOR:
             bound.turn(BY_CURSOR)
-        found = Execution(target, target.why or target.resolved_otherwise(statement))
+        found = Execution(target, target.why or bound.turned)
         bound.fits = False
         try:
             self._bind(found, statement, data, again=again)
@@ -68,7 +68,7 @@ class Executions:
             before = bound.types
             found.given = bound.values(data[4:])
             found.why = target.resolved_otherwise(statement)
-            if self._state.escapes(data, statement.differed):
+            if self._state.variables.escapes(data, statement.differed):
                 found.why = READ_OTHERWISE
             if not found.why:
                 values = target.bind(found.given, statement)
@@ -83,7 +83,7 @@ class Executions:
         hint = self._state.hint
         if hint is None:  # not known: the gate asks
             hint = statement.hinted
-        clocks = self._state.clocks
+        clocks = self._state.variables.clocks
         if (
             not isinstance(target, Target)
             or target.version != shared.system.caches_version
@@ -104,11 +104,11 @@ class Executions:
 
     def _in_its_mode(self, statement: PreparedStatement, hint: bytes, now: bytes | None = None) -> Target:
         """The target of the text as it is or, where the session's sql_mode counts, of the one with this hint."""
-        clocks = self._state.clocks
+        clocks = self._state.variables.clocks
         plain = self._shared.target(statement, eof=self._eof, now=now, clocks=clocks)
         assert plain is not None
         shared, cache = self._shared, plain.cache
-        if not (shared.may_have(hint) if cache is None else hint and self._state.differing(cache.needs)):
+        if not (shared.may_have(hint) if cache is None else hint and self._state.variables.differing(cache.needs)):
             return plain
         return self._shared.target(statement, eof=self._eof, now=now, hint=hint, clocks=clocks) or plain
 

@@ -196,7 +196,7 @@ class MysqlListener:
                 continue
             elif shared.options.idle and now - session.active_at > shared.options.idle:
                 relay.close()
-            elif now - session.server_used_at > session.state.keep_alive > now - session.active_at:
+            elif now - session.server_used_at > session.state.variables.keep_alive > now - session.active_at:
                 session.ping_server()
         for session in list(shared.closing):
             if now - session.relay.closed_at > TAKE:

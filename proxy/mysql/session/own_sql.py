@@ -59,9 +59,11 @@ class OwnSql:
             await self._upstream.refresh()
         found = await run(command, self._shared.system, self)
         if isinstance(found, Done):
-            self._upstream.ok(state.status, found.info)
+            self._upstream.ok(state.transaction.status, found.info)
         else:
-            self._relay.answer(await result(found.columns, found.rows, eof=eof, status=state.status, binary=binary))
+            self._relay.answer(
+                await result(found.columns, found.rows, eof=eof, status=state.transaction.status, binary=binary)
+            )
 
     # -- prepared ------------------------------------------------------------------------------------------------------
 
@@ -84,7 +86,7 @@ class OwnSql:
         own[id_] = command
         payloads = definitions_of(columns_of(command))
         head = b"\0" + id_ + len(payloads).to_bytes(2, "little") + bytes(5)
-        end = [end_payload(self._context.state.status, deprecate_eof=False)] if payloads and eof else []
+        end = [end_payload(self._context.state.transaction.status, deprecate_eof=False)] if payloads and eof else []
         packets = (packet(payload, number) for number, payload in enumerate((head, *payloads, *end), 1))
         self._relay.answer(b"".join(packets))
         return True

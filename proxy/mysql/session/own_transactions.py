@@ -36,23 +36,27 @@ class Bounds:
         if not at_hand and VERSION_COMMENT in context.text_of(data):
             return None
         if effects.ends_only and ends_here(state):
-            state.begun, state.begun_by = 0, ""
+            state.transaction.begun, state.transaction.begun_by = 0, ""
             why = ENDED_HERE
             context.shared.system.count("empty_transactions")
         elif route.statement.kind is Kind.BEGIN and begins_here(state, route.statement.options):
-            state.begin_here(reads_only=READS_ONLY in route.statement.options)
+            reads_only = READS_ONLY in route.statement.options
+            by = "START TRANSACTION READ ONLY" if reads_only else "BEGIN"
+            state.transaction.begin(by, reads_only=reads_only or state.variables.reads_only)
             why = BEGUN_HERE
         else:
             return None
         context.shown.clear()
-        if hit.command or not state.begun:  # MySQL's own BEGIN will stand before what asks about the statement before
+        if (
+            hit.command or not state.transaction.begun
+        ):  # MySQL's own BEGIN will stand before what asks about the statement before
             hit.ended_here(data, context.text_of(hit.command))
         context.note("answered", "", why)
         if not at_hand and len(data) <= LONGEST:
             if len(self.at_hand) >= MOST:
                 self.at_hand.clear()
             self.at_hand[data] = route
-        status = state.flags | state.begun
+        status = state.transaction.status
         return self._answers.get(status) or self._made(status)
 
     def forget(self) -> None:

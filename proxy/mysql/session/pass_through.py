@@ -82,7 +82,8 @@ class PassThrough:
         if not relay.server.alive:
             relay.lose()
             return
-        if state.begun and (not route.effects.bounds or state.begun_by):  # COMMIT AND CHAIN begins another one like it
+        now = state.transaction
+        if now.begun and (not route.effects.bounds or now.begun_by):  # COMMIT AND CHAIN begins another one like it
             self._upstream.begin()
         if context.shown.began or context.last_hit.asked_by(route):
             self._before(route)
@@ -94,15 +95,13 @@ class PassThrough:
         elif route.effects.resolves:
             self._before_resolving(route)
         names = self._names(data) if route.effects.recodes else None
-        within, autocommit = state.in_transaction, state.autocommit
-        transactional = within or state.begun != 0 or not autocommit
-        sent = Sent(transactional, autocommit, within, state.wrote, state.known, names)
+        sent = Sent(now.transactional, now.autocommit, now.in_transaction, now.wrote, state.known, names)
         victim = None
         if route.statement.kind is StatementKind.KILL:
             victim = self._victim(data)
         key = 0 if noted is None else hash((noted, data[9:])) if executed is not None else hash(noted)
         self._passing = Passing(route, noted, sent, executed, key, perf_counter_ns(), cache, values, why, victim)
-        state.vacant = False
+        now.vacant = False
         if not state.passed:
             # A text too large to be looked up, or one whose cache is being planned again, may be a cached read.
             state.passed = cache != "" or route.large or (why is NO_CACHE and shared.system.rebuilding())
@@ -155,7 +154,7 @@ class PassThrough:
                 self._upstream.compare_shown(opens_snapshot=effects.opens_snapshot and not failed)
         context.last_hit.passed(route, failed=failed, several=self.several, by_vtgate=not state.tells)
         told = state.hides_writes and not failed  # by the answer to this statement, of one before
-        if (effects.locks or effects.bounds or told) and (state.may_be_unlogged or state.unlogged):
+        if (effects.locks or effects.bounds or told) and (state.may_be_unlogged or state.variables.unlogged):
             self._upstream.wrote_unlogged(schema=route.statement.kind is not StatementKind.WRITE)
         if effects.one_phase and not failed and not (effects.single and sent.in_transaction):
             # It was prepared: MySQL 9.7 writes no event of its end.
@@ -169,7 +168,7 @@ class PassThrough:
         took = (perf_counter_ns() - passing.at) / 1000
         if passing.noted is not None and noted is not None:
             why = unable(state, noted.needs, self._shared.options.transactions)
-            values = state.values if state.known else UNKNOWN
+            values = state.variables.values if state.known else UNKNOWN
             if values is UNKNOWN and (why or noted.depends):
                 state.asks_first = True  # what it has decides whether a cache is made
             noted.note(took, state.account, passing.noted, why, passing.key, values)
@@ -201,7 +200,7 @@ class PassThrough:
         if tells and hit.is_unseen and not self._context.shown.pinned:
             upstream.wait_for_shown()
         some, none = (FOUND, FOUND_NONE) if tells else (FOUND_BY_VTGATE, NONE_BY_VTGATE)
-        found = none if hit.may_leave_none(route) and not self._state.one_shot else ""
+        found = none if hit.may_leave_none(route) and not self._state.transaction.one_shot else ""
         if route.statement.of_found:
             found = hit.found_text(upstream.text_of(hit.command), some, none)
         replays = route.statement.of_last and hit.command != b"" and not found
@@ -219,9 +218,9 @@ class PassThrough:
         """MySQL may resolve prepared statements otherwise behind this one: it must have seen what it has not. What runs
         ahead would be the last statement that this one asks about, or the one transaction that was set, or would open
         the snapshot of a transaction that has not read yet: then it is not shown."""
-        state = self._state
-        begins = state.transactional and not state.touched
-        hidden = route.statement.of_last or state.one_shot != "" or begins
+        now = self._state.transaction
+        begins = now.transactional and not now.touched
+        hidden = route.statement.of_last or now.one_shot != "" or begins
         for statement in self._context.statements.values():
             if hidden:
                 statement.bound.resolve_unshown()

@@ -63,7 +63,7 @@ class PreparedCommands:
     def _may_read(self, text: bytes) -> bool:
         """Whether it may be a read."""
         kind = self._shared.route(text, self._state.database).statement.kind
-        return kind in MAY_BE_CACHED or self._state.changes_marks(text)
+        return kind in MAY_BE_CACHED or self._state.variables.changes_marks(text)
 
     async def _prepare_known(self, data: bytes) -> None:
         await self._upstream.refresh()
@@ -71,12 +71,13 @@ class PreparedCommands:
 
     def _send_prepare(self, data: bytes) -> None:
         sent, database, attributes = data[5:], self._state.database, self._context.attributes
-        marks = self._state.marks_of(sent) if self._state.known else b""
-        filled = self._state.as_filled(sent) if marks or not self._state.changes_marks(sent) else None
+        variables = self._state.variables
+        marks = variables.marks_of(sent) if self._state.known else b""
+        filled = variables.as_filled(sent) if marks or not variables.changes_marks(sent) else None
         text = sent if filled is None else filled
         misread = filled is None or (marks != b"" and self._shared.route(text, database).spelled)
-        differed = self._state.differences(sent)
-        announced = (self._state.announces, self._shared.system.caches_version)
+        differed = variables.differences(sent)
+        announced = (variables.announces, self._shared.system.caches_version)
         hint, settings = self._state.hint, self._state.settings if self._state.known else None
 
         def after(outcome: Outcome) -> None:
@@ -99,7 +100,8 @@ class PreparedCommands:
         if statement is None or len(data) < 14:
             self._passing.statement(data, self._shared.large, UNKNOWN)
             return
-        marks = state.marks_of(statement.sent) if state.marks else b""
+        variables = state.variables
+        marks = variables.marks_of(statement.sent) if variables.marks else b""
         if statement.misread or (state.known and marks != statement.marks):
             statement.bound.types = None
             self._passing.statement(data, self._shared.large, READ_OTHERWISE)
@@ -127,7 +129,8 @@ class PreparedCommands:
             return
         if marks != statement.marks:
             route = self._shared.large
-        if none and not statement.parameters and self._passing.bound_here(data, route):
+        bounds = none and not (statement.parameters or statement.bound.turned)
+        if bounds and self._passing.bound_here(data, route):
             return
         name, noted = cache.name if cache is not None else "", target.text if none else None
         self._passing.statement(data, route, why, cache=name, noted=noted)
@@ -153,7 +156,7 @@ class PreparedCommands:
 
     def reset(self, data: bytes) -> None:
         if self._own_sql.has(data):
-            self._upstream.ok(self._state.status)
+            self._upstream.ok(self._state.transaction.status)
             return
         self._upstream.forward(data, Kind.ONE, nobody_is_told)
 

@@ -118,15 +118,15 @@ async def learn_first(session: Asking, new: NewSessions, asked: Asked) -> None:
         tracks = {name: text or "" for name, text in zip(TRACKS, row[-len(TRACKS) :], strict=True)}
         if tracks != new.first.tracks:
             new.first = FirstQuestions(tracks)
-        state.learn_tracks(tracks)
+        state.tracks.learn(tracks)
     outcome = await asked.switched
     if new.first.ours != first.ours and found.error is None:
         first = new.first
         outcome = await session.server.ask(session.query(first.statement), Kind.RESULT)
     _switched(state, outcome)
     if found.error is None and outcome.error is None:
-        state.values.update(first.ours)
-        state.judge_anew()
+        state.variables.values.update(first.ours)
+        state.variables.judge_anew()
 
 
 async def switch_on(session: Asking) -> None:
@@ -136,12 +136,12 @@ async def switch_on(session: Asking) -> None:
     if not state.tells:
         await ask_all(session)
         return
-    state.own_clock |= not state.renewed  # nobody has told whether it has one since
+    state.variables.own_clock |= not state.tracks.renewed  # nobody has told whether it has one since
     found = await session.server.ask(session.query(ASK_TRACKS), Kind.RESULT)
     if found.error is None:
         values = (text or "" for text in only_row(found.payloads, len(TRACKS)))
-        state.learn_tracks(dict(zip(TRACKS, values, strict=True)))
-    switched = session.server.ask(session.query(track_statement(state.client_tracks)), Kind.RESULT)
+        state.tracks.learn(dict(zip(TRACKS, values, strict=True)))
+    switched = session.server.ask(session.query(track_statement(state.tracks.wanted)), Kind.RESULT)
     asked = session.server.ask(session.query(ASK), Kind.RESULT)
     outcome = await switched
     found = await asked
@@ -161,7 +161,7 @@ async def refresh(session: Asking) -> None:
     executed = None if state.token_known else session.server.ask(session.query(ASK_EXECUTED), Kind.RESULT)
     asked = session.server.ask(session.query(ASK), Kind.RESULT)
     state.absorb(await gathered)
-    state.changed = False
+    state.tracks.reported = False
     if executed is not None:
         own = await executed
         state.token_known = own.error is None
@@ -172,7 +172,8 @@ async def refresh(session: Asking) -> None:
         state.forget_values()
         return
     _learn(state, found)
-    if state.values and untracked(state.values):  # a session need not be told that it has switched them off
+    values = state.variables.values
+    if values and untracked(values):  # a session need not be told that it has switched them off
         await switch_on(session)
 
 
@@ -180,7 +181,7 @@ async def ask_all(session: Asking) -> None:
     """Of a session that is told nothing. It is asked nothing in a transaction of the client; with autocommit off the
     question begins one, which is ended."""
     state = session.state
-    asked = not state.known or not state.values
+    asked = not state.known or not state.variables.values
     if asked and not state.askable:
         state.known = False
         return
@@ -198,15 +199,15 @@ async def ask_all(session: Asking) -> None:
     if workload is not None and asking is not None:
         told, found = await workload, await asking
         state.flags_lag |= told.error is not None or only_row(told.payloads, 1)[0] not in FLAGS_AT_ONCE
-        state.changed = state.renewed = state.tracks_changed = False
-        state.set_tracks.clear()
+        state.tracks.reported = state.tracks.renewed = state.tracks.changed = False
+        state.tracks.set_.clear()
         state.absorb(found)  # vtgate's answer to COM_RESET_CONNECTION has no flags
-        if state.in_transaction and (state.autocommit or state.flags_lag):
+        if state.transaction.in_transaction and (state.transaction.autocommit or state.flags_lag):
             # It is the client's: what has begun it has ended with an error, which tells nothing.
-            state.touched = state.wrote = True
+            state.transaction.touched = state.transaction.wrote = True
             state.known = False
             return
-        if state.in_transaction:
+        if state.transaction.in_transaction:
             state.absorb(await session.server.ask(session.query("ROLLBACK"), Kind.RESULT))
     if not state.token_known or (found is not None and found.error is not None):
         state.forget_values()
@@ -216,10 +217,10 @@ async def ask_all(session: Asking) -> None:
 
 
 def _switched(state: SessionState, outcome: Outcome) -> None:
-    state.changed = state.renewed = False
+    state.tracks.reported = state.tracks.renewed = False
     wait = outcome.error is not None and outcome.error.errno == NOT_IN_TRANSACTION
-    state.tracks_changed = state.tracks_wait = wait
-    state.set_tracks.clear()
+    state.tracks.changed = state.tracks.wait = wait
+    state.tracks.set_.clear()
 
 
 def _learn(state: SessionState, found: Outcome) -> None:

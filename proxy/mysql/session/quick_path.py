@@ -98,6 +98,8 @@ class QuickPath:
         self._context = context
         self._shared = context.shared
         self._state = context.state
+        self._transaction = context.state.transaction
+        self._variables = context.state.variables
         self._statements = context.statements
         self._last_hit = context.last_hit
         self._no_types = NO_TYPES[context.attributes]
@@ -187,10 +189,10 @@ class QuickPath:
         plain = head.__class__ is bytes
         if body is None or (not plain and len(body) <= self._end):
             return None
-        outside = self._state.outside
+        outside = self._variables.outside
         if outside is not None and (len(body) > MOST_LOOKED_AT or outside.search(body) is not None):
             return None
-        state = self._state
+        state = self._transaction
         if state.begun or state.flags != PLAIN_STATUS:
             if (state.begun or state.transactional) and not self._may_follow(found, body):
                 return None
@@ -213,10 +215,10 @@ class QuickPath:
 
     def _may_follow(self, found: Found, body: bytes) -> bool:
         """Whether a read of a transaction may be given what is the answer now, which is noted then."""
-        state, shown, shared = self._state, self._context.shown, self._shared
-        if not (state.begun or state.in_transaction):
+        transaction, shown, shared = self._transaction, self._context.shown, self._shared
+        if not (transaction.begun or transaction.in_transaction):
             shown.clear()
-        isolation = state.values.get("transaction_isolation", "")
+        isolation = self._variables.values.get("transaction_isolation", "")
         mode = shared.options.transactions
         if mode is OFF or isolation == SERIALIZABLE:
             return False
@@ -227,8 +229,8 @@ class QuickPath:
                 return False
             if not shown.give((kind, values, body, text, bound), shared.sequence(), shared.position):
                 return False
-        if not state.begun:
-            state.begin_with_hit()
+        if not transaction.begun:
+            self._state.begin_with_hit()
         return True
 
     def _kind(self, found: Found) -> ShownKind:
@@ -279,7 +281,8 @@ class QuickPath:
             binding.last = data[4:]
             bound: Bound = statement, binding.types, values
             return head, target.cache, (values,), LIST, (values,), statement.text, bound, False
-        if (self._state.narrow and self._state.misreads(data[9:])) or self._state.escapes(data, statement.differed):
+        variables = self._variables
+        if (variables.narrow and variables.misreads(data[9:])) or variables.escapes(data, statement.differed):
             return None
         known = target.keys.get((binding.types, data[9:]))
         if known is None or known.kinds != binding.kinds:
@@ -298,14 +301,14 @@ class QuickPath:
             sent = data[7:]
         else:
             return None
-        text = self._filled(sent) if self._state.narrow or self._state.marks else sent
+        text = self._filled(sent) if self._variables.narrow or self._variables.marks else sent
         if text is None:
             return None
         quoted, looked = text is not sent, None
         entry, values = self._shared.texts.find(text, self._state.database)
         route = entry.attached
         by_clock = route is not None and route.by_clock
-        hinted = self._state.mode_hint != b"" and route not in self.kinds
+        hinted = self._variables.mode_hint != b"" and route not in self.kinds
         if hinted or by_clock:
             looked = self._shared.find(text, self._state, eof=self._context.eof)
             text, entry, values, route, *_ = looked
@@ -315,7 +318,7 @@ class QuickPath:
             if route is not None:
                 self.looked = data, looked or Looked(text, entry, values, route)
             return None
-        eof, clocks = self._context.eof, self._state.clocks
+        eof, clocks = self._context.eof, self._variables.clocks
         cache = route.opened(self._shared.system, entry.cache, binary=False, eof=eof, clocks=clocks)
         if values:
             first = values[0]
@@ -332,7 +335,7 @@ class QuickPath:
 
     def _filled(self, text: bytes) -> bytes | None:
         """A text as sessions that fill caches would be sent it; None where that is not known."""
-        return None if self._state.misreads(text) else self._state.as_filled(text)
+        return None if self._variables.misreads(text) else self._variables.as_filled(text)
 
     def check_invariants(self) -> None:
         """Raises AssertionError. For tests."""

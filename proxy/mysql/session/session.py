@@ -88,7 +88,7 @@ class Session:
         self.quick = QuickPath(context, bounds)
         self.relay = Relay(
             self, self.quick, logged_in,
-            largest=shared.options.largest_command, keep_state=self.state.shown_state, clock=shared.clock,
+            largest=shared.options.largest_command, keep_state=self.state.tracks.shown, clock=shared.clock,
         )  # fmt: skip
         self.upstream = Upstream(context, self.relay)
         context.shown.on_first, context.shown.on_end = self.upstream.perhaps_pin, shared.forecast.note
@@ -131,7 +131,7 @@ class Session:
         else:
             packets = new.first.packets(self.context.capabilities)
             await learn_first(upstream, new, asked or asked_first(upstream, new.first, packets))
-        self.relay.commands.limit(self.state.values.get("max_allowed_packet", ""))
+        self.relay.commands.limit(self.state.variables.values.get("max_allowed_packet", ""))
 
     async def outlive(self) -> None:
         await self.upstream.outlive(lambda: self.shared.orphaned(self))
@@ -140,7 +140,7 @@ class Session:
         return self.upstream.last_look() if self.state.hides_writes and self.upstream.alive else None
 
     def ending(self) -> None:
-        if self.state.unlogged or self.state.hides_writes:  # its last statement may have been done
+        if self.state.variables.unlogged or self.state.hides_writes:  # its last statement may have been done
             self.upstream.wrote_unlogged(schema=True)
         self.shared.ending(self)
 
@@ -191,7 +191,7 @@ class Session:
         out, state = self.relay.out, self.state
         answered = len(out)
         # Whether it may have to wait until the session has been asked what it is like.
-        looks = state.tracks_changed or state.asks_first or not (state.known or state.tells)
+        looks = state.tracks.changed or state.asks_first or not (state.known or state.tells)
         try:
             if looks and self.upstream.looks_first(data):
                 return
@@ -218,7 +218,7 @@ class Session:
     def large(self, data: bytes) -> None:
         """What a command does that is too large to be looked at, MySQL tells."""
         command, relay = data[4], self.relay
-        if self.state.tracks_changed:
+        if self.state.tracks.changed:
             untold(self.state)
         if command == COM_STMT_SEND_LONG_DATA:
             self.prepared.note_long_data(data)
@@ -248,8 +248,8 @@ class Session:
                 self.passing.statement(data, self.shared.large, Reason.OTHER.why(str(reason)))
                 return
         state = self.state
-        marks = state.marks_of(sent) if state.marks and state.known else b""
-        filled = state.as_filled(sent) if marks else sent
+        marks = state.variables.marks_of(sent) if state.variables.marks and state.known else b""
+        filled = state.variables.as_filled(sent) if marks else sent
         if filled is None:
             self.passing.statement(data, self.shared.large, READ_OTHERWISE)
             return
@@ -274,7 +274,7 @@ class Session:
         more = entry.more and self.passing.several
         if entry.cache is not None and not more and entry.steer is not Steer.SKIP:
             system = shared.system
-            clocks = self.state.clocks
+            clocks = self.state.variables.clocks
             cache = route.opened(system, entry.cache, binary=False, eof=self.context.eof, clocks=clocks)
             read = CachedRead(data, system.caches_version, cache, values, text, database, route, route)
             read.sent, read.marks, read.upto = sent, marks, upto
@@ -285,7 +285,7 @@ class Session:
             else:
                 self.reads.look(read)
             return
-        if not marks and self.state.marks and self.state.changes_marks(text):
+        if not marks and self.state.variables.marks and self.state.variables.changes_marks(text):
             route = shared.large  # perhaps: for a cached read MySQL would be asked
         why = (differing or NO_CACHE) if entry.cache is None else MORE
         again = entry.cache is None and entry.steer is not Steer.SKIP and not more
@@ -319,14 +319,14 @@ class Session:
 
     def _ping(self, data: bytes) -> None:
         state, upstream = self.state, self.upstream
-        if upstream.alive and state.begun:
+        if upstream.alive and state.transaction.begun:
             self.relay.start(upstream.ping_unbegun(data))
         elif upstream.alive:
-            vacant = state.vacant
+            vacant = state.transaction.vacant
             upstream.forward(data, Kind.ONE, nobody_is_told)
-            state.vacant = vacant
+            state.transaction.vacant = vacant
         else:  # the session still has its hits
-            upstream.ok(state.status)
+            upstream.ok(state.transaction.status)
 
     def _reset_connection(self, data: bytes) -> None:
         def after(outcome: Outcome) -> None:

@@ -13,6 +13,7 @@ from proxy.mysql.reads.shown import Shown, ShownKind
 from proxy.mysql.session.shared import Shared
 from proxy.mysql.state.session_state import SessionState
 from proxy.mysql.state.targets import keyspace_of
+from proxy.mysql.state.variable_values import VariableValues
 from proxy.mysql.text.own_sql_syntax import Command, LastStatement
 from proxy.mysql.wire.packets import (
     CLIENT_DEPRECATE_EOF,
@@ -64,7 +65,7 @@ class SessionContext:
     def shown_kind(self, cache: SessionCache, head: bytes, target: Target | None, by_clock: bool) -> ShownKind:
         """Of a hit that is given to a transaction now."""
         needs, relations, state = cache.needs, cache.relations, self.state
-        of_session = state.database, state.told_as, self.rights
+        of_session = state.database, state.variables.told_as, self.rights
         return ShownKind(cache, cache.generation, needs, relations, head, target, *of_session, by_clock)
 
     def text_of(self, data: bytes) -> bytes:
@@ -93,13 +94,14 @@ class SessionContext:
 def context_of(shared: Shared, logged_in: LoggedIn) -> SessionContext:
     """Of a session whose client has just logged in."""
     capabilities, tells = logged_in.capabilities, shared.positions is None
+    variables = VariableValues(
+        zone_of=shared.zone_of, packet_of=shared.packet_of, eof=not capabilities & CLIENT_DEPRECATE_EOF
+    )
     state = SessionState(
+        variables=variables,
         database=logged_in.database if tells else keyspace_of(logged_in.database),
-        eof=not capabilities & CLIENT_DEPRECATE_EOF,
         accounts=shared.system.accounts,
         set_names=shared.set_names,
-        zone_of=shared.zone_of,
-        packet_of=shared.packet_of,
         login=logged_in.user,
         tells=tells,
     )

@@ -31,9 +31,10 @@ from proxy.mysql.session.relay import Relay
 from proxy.mysql.session.snapshot_forecast import SnapshotForecast
 from proxy.mysql.state.ansi_quotes import named_by_quotes
 from proxy.mysql.state.recoding import Recode, to_utf8mb3
-from proxy.mysql.state.session_state import SessionState, ZoneOf
+from proxy.mysql.state.session_state import SessionState
 from proxy.mysql.state.session_variables import OF_BMP
 from proxy.mysql.state.set_names import SetNames
+from proxy.mysql.state.variable_values import ZoneOf
 from proxy.mysql.text.clock_texts import HAS_DIGITS, ClockTexts
 from proxy.mysql.text.own_sql_syntax import LastStatement, may_be_command
 from proxy.mysql.text.statement_kind import ANYTHING, classify
@@ -202,7 +203,7 @@ class Shared:
     def _note_zones(self) -> None:
         """The clocks of a time zone are known that were not."""
         for session in self.sessions:
-            session.state.note_zone()
+            session.state.variables.note_zone()
 
     def packet_of(self) -> int | None:
         """Bytes of the longest string of the sessions that fill caches, 0 where they differ; None where nothing is
@@ -211,7 +212,7 @@ class Shared:
 
     def _note_packet(self) -> None:
         for session in self.sessions:
-            session.state.note_packet()
+            session.state.variables.note_packet()
 
     def server_is(self, version: str) -> None:
         """What MySQL has told of itself in its greeting: texts are read as that version reads them."""
@@ -236,11 +237,13 @@ class Shared:
             if now.last != now.first:
                 return self._between(now, state.database)
             text, looked = now.first, self._looked(now.first, state.database)
-        if state.mode_hint and state.known and looked.route.noted is not None:
+        if state.variables.mode_hint and state.known and looked.route.noted is not None:
             name = looked.entry.cache
-            why = NO_REASON if name is None else state.differing(looked.route.needs(self.system, name, eof=eof))
-            asked = why or (name is None and self.may_have(state.mode_hint))
-            other = with_hint(text, state.mode_hint) if asked else None
+            why = (
+                NO_REASON if name is None else state.variables.differing(looked.route.needs(self.system, name, eof=eof))
+            )
+            asked = why or (name is None and self.may_have(state.variables.mode_hint))
+            other = with_hint(text, state.variables.mode_hint) if asked else None
             if other is not None:
                 return self._looked(other, state.database)._replace(instead=(name, why))
         return looked

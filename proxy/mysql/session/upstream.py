@@ -88,7 +88,7 @@ class Upstream:
             return
         relay.flush()
         relay.occupy()
-        self.state.vacant = False
+        self.state.transaction.vacant = False
         context.server_used_at = context.active_at
         self.begin()
         last_hit = context.last_hit
@@ -100,7 +100,7 @@ class Upstream:
             # so does what ended a transaction here: then FOUND_ROWS() stays. BEGIN, which MySQL was sent, does, too.
             if last_hit.is_unseen:
                 self.run("SELECT 1", self._absorbed)
-            elif not self.state.in_transaction:
+            elif not self.state.transaction.in_transaction:
                 self.run("COMMIT", self._absorbed)
             last_hit.let_go(self.text_of(last_hit.command))
 
@@ -131,7 +131,7 @@ class Upstream:
         perhaps selected another database. What asks about that statement goes first: behind our questions it would be
         told of these."""
         state, relay = self.state, self._relay
-        switches = state.tracks_changed and not (state.tracks_wait and state.in_transaction)
+        switches = state.tracks.changed and not (state.tracks.wait and state.transaction.in_transaction)
         looks = (state.asks_first or (not state.tells and self._begins(data))) and not state.known
         if not (state.tells or state.askable):
             return False  # it is asked about behind the transaction
@@ -183,7 +183,7 @@ class Upstream:
         self._context.server_used_at = self._context.active_at
         outcome = await self.server.ask(data, Kind.ONE)
         if outcome.error is None:
-            self.ok(self.state.status)
+            self.ok(self.state.transaction.status)
         else:
             self._relay.answer(packet(outcome.payloads[0], 1))
 
@@ -197,8 +197,8 @@ class Upstream:
         ok, tracks = parse_ok(payload, session_track=True), self._context.tracks
         if ok.state:
             self.state.on_trackers(ok.state)
-        self.state.on_status(ok.status)
-        kept = self.state.shown_state(ok.state) if tracks and ok.state else b""
+        self.state.transaction.on_status(ok.status)
+        kept = self.state.tracks.shown(ok.state) if tracks and ok.state else b""
         return ok_bytes(replace(ok, state=kept), OK, session_track=tracks)
 
     # -- commands of our own -------------------------------------------------------------------------------------------
@@ -219,14 +219,14 @@ class Upstream:
     def begin(self, *, snapshot: bool = False) -> None:
         """Has MySQL begin the transaction that has begun here, before it answers anything in it: it refuses some
         statements there, and its flags tell of it. `snapshot`: and opens its snapshot at once."""
-        state = self.state
-        if state.begun:
-            state.flags |= state.begun
-            begin = state.begun_by or "BEGIN"
+        now = self.state.transaction
+        if now.begun:
+            now.flags |= now.begun
+            begin = now.begun_by or "BEGIN"
             if snapshot:
                 reads_only = ", READ ONLY" if begin.endswith("READ ONLY") else ""
                 begin = f"START TRANSACTION WITH CONSISTENT SNAPSHOT{reads_only}"
-            state.begun, state.begun_by, state.in_transaction = 0, "", True
+            now.begun, now.begun_by, now.in_transaction = 0, "", True
             self.run(begin, self._absorbed)
 
     def perhaps_pin(self, cache: str) -> None:
@@ -238,8 +238,9 @@ class Upstream:
 
     def _pin(self) -> None:
         state, relay = self.state, self._relay
-        repeatable = state.values.get("transaction_isolation") == "REPEATABLE-READ"
-        if repeatable and state.begun and self.alive and not relay.busy and self._context.shown.stage is Stage.FOLLOWS:
+        repeatable = state.variables.values.get("transaction_isolation") == "REPEATABLE-READ"
+        free = self.alive and not relay.busy
+        if repeatable and state.transaction.begun and free and self._context.shown.stage is Stage.FOLLOWS:
             relay.start(self._open_snapshot())
 
     async def _open_snapshot(self) -> None:
@@ -251,11 +252,11 @@ class Upstream:
         self.wait_for_shown()
         self.begin(snapshot=True)
         self._context.server_used_at = shared.clock()
-        self.state.vacant = False
+        self.state.transaction.vacant = False
         brought = False
         with suppress(SourceError, SourceDown):  # the client has asked for nothing: its next command will tell it
             seen = await coming(self)
-            opened = self.state.in_transaction and not self._lags
+            opened = self.state.transaction.in_transaction and not self._lags
             brought = seen is not None and opened and await shared.system.reached(seen, VISIBLE_SOON)
             if opened and not brought:
                 shared.forecast.rests_until = shared.clock() + REST
@@ -264,7 +265,7 @@ class Upstream:
         if shown.pin(brought=brought):
             shared.system.count("mixed_snapshots")
         else:
-            self.state.touched = False  # the tracker tells of a snapshot as of a read
+            self.state.transaction.touched = False  # the tracker tells of a snapshot as of a read
 
     def wait_for_shown(self) -> None:
         """Has MySQL wait, for a moment, until it shows all that the stream has brought, as hits have; unless some
@@ -347,12 +348,12 @@ class Upstream:
     def show_owed(self, statement: PreparedStatement, data: bytes = b"") -> bool:
         """Shows MySQL the executions of a statement that were hits, and by whose types it goes on comparing. Whether
         there are any. `data`: the execution that follows."""
-        owed, waits = statement.bound.owed(data), self.state.one_shot
+        owed, waits = statement.bound.owed(data), self.state.transaction.one_shot
         if owed:
             self.compare_shown(opens_snapshot=True)
         for execution in owed:
             self.run_command(execution, self.replayed)
-        if owed and self.state.autocommit:  # else they begin the transaction that is the client's, too
+        if owed and self.state.transaction.autocommit:  # else they begin the transaction that is the client's, too
             self._set_again(waits)
         return bool(owed)
 
@@ -366,7 +367,8 @@ class Upstream:
         begun by that is none of the client's, and ended."""
         if not self.alive:
             return
-        begins, waits = not (self.state.autocommit or self.state.under_way), self.state.one_shot
+        now = self.state.transaction
+        begins, waits = not (now.autocommit or now.under_way), now.one_shot
         if self.show_owed(statement):
             if begins:
                 self.run("COMMIT AND NO CHAIN NO RELEASE" if self.state.tells else "COMMIT", self._ran)
@@ -375,7 +377,7 @@ class Upstream:
 
     def replayed(self, outcome: Outcome) -> None:
         """MySQL has run a hit."""
-        self.state.touched |= self.state.in_transaction
+        self.state.transaction.touched |= self.state.transaction.in_transaction
         if outcome.error is not None and outcome.error.errno == DEADLOCK:
             self._relay.lose()  # the client is answered the statement behind it, and would not know
         self._ran(outcome)

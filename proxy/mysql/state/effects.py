@@ -95,18 +95,11 @@ class Effects:
     ends: bool  # it ends it, so or by committing it: DDL, LOCK TABLES
     ends_only: bool  # it ends it, and does no more than that
     ends_within: bool  # one of several statements ends it
-    commits_within: bool  # one of several statements commits what was open by doing something else (ANALYZE TABLE)
-    locks_within: bool  # one of several, which commits nothing itself, may lock or write rows
-    # How transactions begin.
-    sets_autocommit: bool  # one of several statements sets it
     saves: bool  # it may set a savepoint
     # The session.
     table_locks: bool | None  # as `OfKind.table_locks`
     hides_tables: bool  # temporary tables may come or go
-    sets_roles: bool
-    sets_clock: bool  # it sets `timestamp`
-    numbers: bool  # it sets `gtid_next`
-    tracks: frozenset[str]  # the variables session_track_... that it sets
+    sets: frozenset[str]  # the names of variables that it sets, and "role"
     explained: bool  # as `OfKind.explained`
     unsettles: bool  # what the session may do must be asked anew
     resolves: bool  # behind it MySQL may resolve prepared statements otherwise
@@ -115,7 +108,6 @@ class Effects:
     single: bool  # as `OfKind.single`
     several: bool  # several statements, each of them known
     sets_only: bool  # several, each of which is a SET that names no table and does not set autocommit
-    calls: bool  # it calls a procedure
     calls_unknown: bool  # it may call what does anything
     procedures: bool  # of what does anything it may call procedures, which alone may switch the binlog off
     error_hides: bool  # something may have been done before an error
@@ -132,12 +124,12 @@ def effects_of(statement: Statement) -> Effects:
     parts = (statement, *statement.parts)
     of_parts = [OF_KINDS[part.kind] for part in parts]
     set_ = [one for part in parts for one in part.settings or () if one.scope is not Scope.USER]
-    settings = {one.name for one in set_}
+    settings = frozenset(one.name for one in set_)
     touches = statement.tables or unknown or SNAPSHOT in statement.options
     understood = kind is not Kind.SEVERAL or statement.parts != ()
     goes_back = kind is Kind.SAVEPOINT and bool(statement.options)
     hides_tables = unknown or any(part.temporary for part in of_parts)
-    tracks = frozenset(name for name in settings if name.startswith("session_track"))
+    tracks = any(name.startswith("session_track") for name in settings)
     # What is called may set roles, of which no tracker tells.
     unsettles = unknown or sets is None or any(one.scope is Scope.OTHER for one in sets)
     ddl = any(part.kind is Kind.DDL for part in parts)
@@ -152,16 +144,10 @@ def effects_of(statement: Statement) -> Effects:
         ends=of_kind.bound is not Bound.NONE,
         ends_only=of_kind.bound is Bound.ENDS and not statement.options,
         ends_within=any(OF_KINDS[part.kind].bound is not Bound.NONE for part in statement.parts),
-        commits_within=any(OF_KINDS[part.kind].bound is Bound.COMMITS for part in statement.parts),
-        locks_within=any(of_part.locks is not Locks.NEVER and of_part.bound is Bound.NONE for of_part in of_parts[1:]),
-        sets_autocommit=any(one.name == "autocommit" for part in statement.parts for one in part.settings or ()),
         saves=not understood or (any(part.savepoint for part in of_parts) and not goes_back),
         table_locks=table_locks[-1] if table_locks else None,
         hides_tables=hides_tables,
-        sets_roles="role" in settings,
-        sets_clock="timestamp" in settings,
-        numbers="gtid_next" in settings,
-        tracks=tracks,
+        sets=settings,
         explained=of_kind.explained,
         unsettles=unsettles,
         resolves=not simple or others_set,
@@ -173,7 +159,6 @@ def effects_of(statement: Statement) -> Effects:
         and not unknown
         and all(part.kind is Kind.SET for part in statement.parts)
         and "autocommit" not in settings,
-        calls=kind is Kind.CALL,
         calls_unknown=unknown,
         procedures=unknown and any(part.kind in CALLS_PROCEDURES for part in parts),
         error_hides=unknown or not of_kind.undone,

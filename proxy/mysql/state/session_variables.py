@@ -97,7 +97,7 @@ ANSWERED = frozenset({
 OF_THE_SERVER = "of the server"
 OWN_CLOCK = "own"
 KNOWN = "known"
-"""Of LOCAL, STEADY and PACKET, where they are so (`SessionState.note_zone`, `note_packet`)."""
+"""Of LOCAL, STEADY and PACKET, where they are so (`VariableValues.note_zone`, `note_packet`)."""
 LEAST_PACKET = 16 << 20
 """Bytes. A row that a cache holds has 2 MiB at most: no string that is computed of it here has more than this."""
 # How a value is asked for where not by its name: what older servers do not know; what fills have of the server.

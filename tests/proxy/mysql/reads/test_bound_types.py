@@ -18,12 +18,12 @@ from proxy.mysql.reads.bound_types import (
     BoundTypes,
 )
 from proxy.mysql.reads.prepared_statement import PreparedStatement
-from proxy.mysql.state.session_state import SessionState
 from proxy.mysql.state.session_variables import PINNED_VALUES
 from proxy.mysql.state.sql_modes import marks_of
 from proxy.mysql.wire.bound_values import NotDecoded, read_types
 from proxy.mysql.wire.packets import COM_STMT_EXECUTE, Malformed, lenenc, packet
 from sqltypes.expression import Value
+from tests.support.session_states import session_state
 
 LONGLONG, STRING = 0x08, 0xFD
 
@@ -113,7 +113,7 @@ def test_what_differs_where_mysql_executes_it_counts_from_then_on() -> None:
         ({}, True, {"time_zone"}),
     ):
         values = {**PINNED_VALUES, **other}
-        quoted.note_session(SessionState(values=values, marks=marks_of(values["sql_mode"])))
+        quoted.note_session(session_state(values=values, marks=marks_of(values["sql_mode"])))
         assert quoted.misread == misread and quoted.differed == differed
 
 
@@ -148,7 +148,7 @@ def test_the_first_type_of_a_parameter_that_is_not_null_sticks() -> None:
     noted(bound, ONE, of_two((0x01, 0xFE), b"\1", lenenc(b"x")))
     assert not bound.turned
     noted(bound, OTHER)
-    assert bound.turned == BOUND_BEFORE and not bound.kinds
+    assert bound.turned == BOUND_BEFORE
     assert bound.for_mysql(OTHER) == OTHER
     noted(bound, ONE)
     assert bound.turned == BOUND_BEFORE, "it stays so"
@@ -223,3 +223,12 @@ def test_whole_numbers_are_read_at_once_unless_mysql_resolves_the_statement_anew
     assert noted(bound, OTHER).longs(both) is None
     resolved_for_null = noted(statement(2, attributes=False), of_two((LONGLONG, LONGLONG), number(5), nulls=2))
     assert resolved_for_null.longs(both) is None
+
+
+def test_no_execution_is_like_those_of_a_turned_statement_without_parameters() -> None:
+    """What is at hand of its hits is found by its kinds."""
+    bound = noted(statement(0, attributes=False), packet(struct.pack("<BIBI", COM_STMT_EXECUTE, 1, 0, 1), 0))
+    before = bound.kinds
+    bound.note_pieces()
+    bound.check_invariants()
+    assert bound.kinds != before

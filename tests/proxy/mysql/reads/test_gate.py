@@ -40,6 +40,7 @@ from proxy.mysql.state.session_variables import PINNED_VALUES, TRACKED, switched
 from proxy.port.reasons import NO_REASON, Reason, Why
 from proxy.settings.quantities import Transactions
 from sqltypes.zone import Zone, fixed
+from tests.support.session_states import hold
 
 GTIDS = GtidSet.parse("00000000-0000-0000-0000-00000000000a:1-3")
 RR, RC, SERIALIZABLE = "REPEATABLE-READ", "READ-COMMITTED", "SERIALIZABLE"
@@ -116,7 +117,7 @@ class Case:
         announced.of = lambda shown: announced
         heads, cache = Heads(), cast(Any, self.cache)
         if self.prepared:
-            heads.learn(self.state.announces, cache, cache.generation, cast(Any, announced))
+            heads.learn(self.state.variables.announces, cache, cache.generation, cast(Any, announced))
         kind = cast(Any, SimpleNamespace(heads=heads))
         self.read = CachedRead(
             b"", 1, cast(Any, self.cache), (1,), b"SELECT \xc3\xa4 FROM t", "d", cast(Any, None), kind
@@ -133,16 +134,14 @@ class Case:
 
 def plain_state(**held: Any) -> SessionState:
     state = SessionState(database="d", known=True)
-    state.values = {**PINNED_VALUES, **switched_on({}), "session_track_system_variables": ",".join(TRACKED)}
-    state.values["transaction_isolation"] = RR
-    for name, value in held.items():
-        setattr(state, name, value)
-    return state
+    state.variables.values = {**PINNED_VALUES, **switched_on({}), "session_track_system_variables": ",".join(TRACKED)}
+    state.variables.values["transaction_isolation"] = RR
+    return hold(state, **held)
 
 
 def in_transaction(isolation: str = RR, **held: Any) -> SessionState:
     state = plain_state(in_transaction=True, **held)
-    state.values["transaction_isolation"] = isolation
+    state.variables.values["transaction_isolation"] = isolation
     return state
 
 
@@ -271,7 +270,6 @@ BOOLEANS = (
     "known",
     "in_transaction",
     "hiding",
-    "locks",
     "locked",
     "unsettled",
     "saved",
@@ -303,12 +301,12 @@ def test_a_hit_is_given_only_where_nothing_stands_in_its_way(
 ) -> None:
     """Whatever the session is like. Each condition of a hit is said here on its own."""
     state = plain_state(**held, one_shot=one_shot, token=GTIDS if token else NOTHING, shown=GTIDS if shown else NOTHING)
-    state.values["transaction_isolation"] = isolation
+    state.variables.values["transaction_isolation"] = isolation
     case = Case(state, Around(rights=rights, has_all=has_all), unknown=unknown)
     verdict = case.verdict()
     conditions = (
         held["known"],
-        not (held["locks"] or held["locked"] or held["unsettled"] or held["saved"] or held["misflagged"]),
+        not (held["locked"] or held["unsettled"] or held["saved"] or held["misflagged"]),
         not one_shot,
         not held["hiding"],
         not held["passed"],

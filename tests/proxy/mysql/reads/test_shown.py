@@ -19,9 +19,9 @@ from proxy.mysql.reads.shown import (
     Stage,
     command_of,
 )
-from proxy.mysql.state.session_state import SessionState
 from proxy.mysql.state.session_variables import PINNED_VALUES, switched_on
 from proxy.settings.quantities import Transactions
+from tests.support.session_states import hold, session_state
 
 EMPTY, FOLLOWS, PINNED, SETTLED = Stage.EMPTY, Stage.FOLLOWS, Stage.PINNED, Stage.SETTLED
 EVENTS = ("hit", "looks", "opens", "differs", "end")
@@ -126,7 +126,7 @@ def test_a_transaction_that_follows_stands_where_mysql_found_the_same() -> None:
 
 
 def test_once_mysql_has_its_snapshot_only_what_was_shown_is_a_hit() -> None:
-    state = SessionState(values={"transaction_isolation": "REPEATABLE-READ"}, in_transaction=True, touched=True)
+    state = session_state(values={"transaction_isolation": "REPEATABLE-READ"}, in_transaction=True, touched=True)
     shown = shown_in(SETTLED)
     for again, rule in ((False, OPEN), (True, "")):
         assert transaction_rule(state, Transactions.ON, shown, (7,), again=again) == rule
@@ -137,9 +137,8 @@ VALUES = {**PINNED_VALUES, **switched_on({}), "transaction_isolation": "REPEATAB
 
 def said_to(mode: Transactions = Transactions.ON, rights: str = "rights", **changed: Any) -> Said | None:
     """What a transaction that was shown `SAID` is shown again, where this of the session is another."""
-    state = SessionState(known=True, in_transaction=True, values=dict(VALUES))
-    for name, value in changed.items():
-        setattr(state, name, value)
+    state = session_state(known=True, in_transaction=True, values=dict(VALUES))
+    hold(state, **changed)
     shown = shown_in(FOLLOWS)
     shown.say(COMMAND, SAID)
     return said_again(state, mode, shown, COMMAND, (rights,))
@@ -160,7 +159,7 @@ def test_the_same_command_is_shown_the_same() -> None:
         {"narrow": "ascii"},
         {"hiding": True},
         {"rights": "others"},
-        {"locks": True},
+        {"locked": True},
         {"wrote": True},
         {"values": {**VALUES, "sql_mode": "MAXDB"}},
         {"mode": Transactions.STRICT},

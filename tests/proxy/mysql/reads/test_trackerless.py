@@ -13,6 +13,7 @@ from proxy.mysql.state.targets import elsewhere
 from proxy.mysql.text.statement_kind import classify
 from proxy.mysql.wire.packets import COM_PING, STATUS_AUTOCOMMIT, STATUS_IN_TRANS, ErrorAnswer
 from proxy.mysql.wire.responses import NO_STATUS, Outcome
+from tests.support.session_states import session_state
 
 OK = Outcome(STATUS_AUTOCOMMIT, None, b"", [])
 WITHIN = Outcome(STATUS_AUTOCOMMIT | STATUS_IN_TRANS, None, b"", [])
@@ -23,8 +24,8 @@ DATABASE, ALL = "variables and the database", "all"
 
 
 def behind(text: str, outcome: Outcome = OK, sent: Sent = OUTSIDE) -> SessionState:
-    state = SessionState(known=True, tells=False, values={"sql_mode": ""})
-    state.wrote = state.touched = sent.wrote
+    state = session_state(known=True, tells=False, values={"sql_mode": ""})
+    state.transaction.wrote = state.transaction.touched = sent.wrote
     statement = classify(text)
     effects = effects_of(statement)
     after(state, effects, sent, outcome)
@@ -86,13 +87,19 @@ def test_an_error_leaves_nothing_known() -> None:
 )
 def test_what_a_transaction_has_done(text: str, touched: bool, wrote: bool) -> None:
     state = behind(text, WITHIN)
-    assert (state.touched, state.wrote, state.token_known) == (touched, wrote, True)
+    assert (state.transaction.touched, state.transaction.wrote, state.token_known) == (touched, wrote, True)
 
 
 @pytest.mark.parametrize("text", ["BEGIN", "SELECT 1 FROM t"])
 def test_a_transaction_in_which_something_has_failed_is_not_known(text: str) -> None:
     state = behind(text, ERROR, Sent(transactional=True, autocommit=False))
-    assert state.touched and state.wrote and not state.known and not state.token_known and not state.askable
+    assert (
+        state.transaction.touched
+        and state.transaction.wrote
+        and not state.known
+        and not state.token_known
+        and not state.askable
+    )
 
 
 @pytest.mark.parametrize(
@@ -102,7 +109,11 @@ def test_a_transaction_in_which_something_has_failed_is_not_known(text: str) -> 
 @pytest.mark.parametrize("wrote", [True, False])
 def test_what_a_transaction_has_written_is_asked_for_behind_it(text: str, outcome: Outcome, wrote: bool) -> None:
     state = behind(text, outcome, Sent(transactional=True, autocommit=True, in_transaction=True, wrote=wrote))
-    assert state.token_known is not (wrote or "ALTER" in text) and not state.wrote and not state.touched
+    assert (
+        state.token_known is not (wrote or "ALTER" in text)
+        and not state.transaction.wrote
+        and not state.transaction.touched
+    )
 
 
 @pytest.mark.parametrize(
@@ -130,7 +141,7 @@ def test_what_was_asked_in_vain_is_asked_again() -> None:
 
 
 def test_commands_that_are_no_statements() -> None:
-    state = SessionState(known=True, tells=False, values={"sql_mode": ""})
+    state = session_state(known=True, tells=False, values={"sql_mode": ""})
     after_command(state, COM_PING)
     assert state.known and state.token_known
     after_command(state, 0x02)  # COM_INIT_DB
@@ -138,17 +149,17 @@ def test_commands_that_are_no_statements() -> None:
 
 
 def test_what_was_asked_in_vain_is_asked_again_behind_a_command() -> None:
-    state = SessionState(tells=False)
+    state = session_state(tells=False)
     state.forget_values()
     after_command(state, COM_PING)
     assert not state.known and not state.token_known
 
 
 def test_values_that_were_asked_for_count_as_told() -> None:
-    state = SessionState(tells=False, values={ROW_LIMIT: "0"})
+    state = session_state(tells=False, values={ROW_LIMIT: "0"})
     learned(state)
-    assert not untracked(state.values) and state.values[ROW_LIMIT] == PINNED_VALUES[ROW_LIMIT]
-    assert state.row_limit is None
+    assert not untracked(state.variables.values) and state.variables.values[ROW_LIMIT] == PINNED_VALUES[ROW_LIMIT]
+    assert state.variables.row_limit is None
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -11,9 +10,9 @@ import pytest
 from proxy.cache.key_binder import keys_in
 from proxy.mysql.reads.gate import FULL, transaction_rule
 from proxy.mysql.reads.shown import SHOWN_BYTES, SHOWN_KEYS, Shown
-from proxy.mysql.state.session_state import SessionState
 from proxy.port.api import ParameterValue
 from proxy.settings.quantities import Transactions
+from tests.support.session_states import session_state
 
 
 class Peeked:
@@ -32,7 +31,7 @@ class Peeked:
 
 def shown_to(cache: Any, reads: Sequence[Sequence[ParameterValue]]) -> tuple[Shown, str]:
     """A transaction that reads these, each once the stream has brought something, until a rule ends its hits."""
-    state = SessionState(values={"transaction_isolation": "REPEATABLE-READ"})
+    state = session_state(values={"transaction_isolation": "REPEATABLE-READ"})
     shown = Shown()
     for number, parameters in enumerate(reads, 1):
         again = shown.again(cache, parameters) is not None
@@ -86,5 +85,5 @@ def test_an_answer_that_has_changed_is_told() -> None:
     assert shown.holds(2, "a position") and (shown.sequence, shown.position) == (2, "a position")
     cache.body = b"others"
     assert shown.holds(2, "another") and not shown.holds(3, "another")
-    state: Any = SimpleNamespace(values={"transaction_isolation": "READ-COMMITTED"}, wrote=False, touched=False)
+    state = session_state(values={"transaction_isolation": "READ-COMMITTED"})
     assert transaction_rule(state, Transactions.ON, Shown(), (7,), again=False) == ""

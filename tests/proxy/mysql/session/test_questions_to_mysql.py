@@ -128,7 +128,7 @@ def test_what_a_question_begins_is_ended_and_nothing_else(flags: int, rolled_bac
     asyncio.run(refresh(session))
     assert ("ROLLBACK" in session.asked) is rolled_back
     if flags == STATUS_AUTOCOMMIT | STATUS_IN_TRANS:
-        assert session.state.wrote and session.state.in_transaction and not session.state.known
+        assert session.state.transaction.wrote and session.state.transaction.in_transaction and not session.state.known
     assert not session.state.flags_lag
 
 
@@ -143,6 +143,6 @@ def test_what_cannot_be_asked_in_a_transaction_is_not_known() -> None:
     """Else who waits for it would ask for ever."""
     session = Vtgate()
     session.state.forget_values()
-    session.state.in_transaction, session.state.token_known = True, False
+    session.state.transaction.in_transaction, session.state.token_known = True, False
     asyncio.run(refresh(session))
     assert session.asked == [] and not session.state.known

@@ -15,10 +15,12 @@ from proxy.mysql.state.rights_read import RightsRead
 from proxy.mysql.state.session_rules import Sent, after, ends_shown, untold
 from proxy.mysql.state.session_state import SessionState
 from proxy.mysql.state.session_variables import ASKED
+from proxy.mysql.state.transaction_state import TransactionState
 from proxy.mysql.text.statement_kind import classify
 from proxy.mysql.wire.packets import STATUS_AUTOCOMMIT, STATUS_IN_TRANS, ErrorAnswer
 from proxy.mysql.wire.responses import NO_STATUS, Outcome
 from proxy.port.accounts import Accounts
+from tests.support.session_states import hold, session_state
 
 READ = RightsRead((3, 3, 3), (0.0, 0.0, 0.0))
 ALONE, IN_ONE, OFF = STATUS_AUTOCOMMIT, STATUS_AUTOCOMMIT | STATUS_IN_TRANS, 0
@@ -30,14 +32,18 @@ def left_by(sql: str, before: int, then: int, *, errno: int = 0, eof: bool = Fal
     return answered(sql, before, then, errno=errno, eof=eof, **held)[0]
 
 
+def transaction_by(sql: str, before: int, then: int, **held: Any) -> TransactionState:
+    """As `left_by`, of its transaction."""
+    return left_by(sql, before, then, **held).transaction
+
+
 def answered(
     sql: str, before: int, then: int, *, errno: int = 0, eof: bool = False, **held: Any
 ) -> tuple[SessionState, Effects, Sent]:
-    state = SessionState(known=True, eof=eof, values={"completion_type": "NO_CHAIN"})
-    state.on_status(before)
-    for name, value in held.items():
-        setattr(state, name, value)
-    effects, sent = effects_of(classify(sql)), Sent(state.transactional, state.autocommit)
+    state = session_state(known=True, eof=eof, values={"completion_type": "NO_CHAIN"})
+    state.transaction.on_status(before)
+    hold(state, **held)
+    effects, sent = effects_of(classify(sql)), Sent(state.transaction.transactional, state.transaction.autocommit)
     error = ErrorAnswer(errno, "HY000", "no") if errno else None
     after(state, effects, sent, Outcome(NO_STATUS if errno else then, error, b"", []))
     return state, effects, sent
@@ -58,51 +64,56 @@ def answered(
 )
 def test_what_a_statement_does_to_its_transaction(sql: str, before: int, then: int, touched: bool, wrote: bool) -> None:
     state = left_by(sql, before, then)
-    assert (state.touched, state.wrote) == (touched, wrote)
+    assert (state.transaction.touched, state.transaction.wrote) == (touched, wrote)
 
 
 def test_a_statement_with_an_error_has_done_what_it_may_have_done() -> None:
     state = left_by("INSERT INTO t VALUES (1)", IN_ONE, FAILED, errno=1062)
-    assert (state.touched, state.wrote, state.known) == (True, True, False)
+    assert (state.transaction.touched, state.transaction.wrote, state.known) == (True, True, False)
     assert not left_by("CREATE TABLE t (id INT)", ALONE, FAILED, errno=1050).known
     assert not left_by("INSERT INTO t VALUES (1)", IN_ONE, FAILED, errno=1213).known, "the transaction may be over"
 
 
 @pytest.mark.parametrize("sql", ["COMMIT", "ROLLBACK"])
 def test_an_end_leaves_nothing_of_the_transaction(sql: str) -> None:
-    state = left_by(sql, IN_ONE, ALONE, touched=True, wrote=True, saved=True, unsettled=True)
-    assert not (state.touched or state.wrote or state.saved or state.unsettled) and state.vacant
-    state = left_by("BEGIN", IN_ONE, IN_ONE, touched=True, wrote=True)
-    assert not (state.touched or state.wrote or state.vacant)
-    assert not left_by(f"{sql} AND CHAIN", IN_ONE, IN_ONE).vacant
+    told = transaction_by(sql, IN_ONE, ALONE, touched=True, wrote=True, saved=True, unsettled=True)
+    assert not (told.touched or told.wrote or told.saved or told.unsettled) and told.vacant
+    told = transaction_by("BEGIN", IN_ONE, IN_ONE, touched=True, wrote=True)
+    assert not (told.touched or told.wrote or told.vacant)
+    assert not transaction_by(f"{sql} AND CHAIN", IN_ONE, IN_ONE).vacant
 
 
 def test_a_kind_that_is_changed_in_a_transaction_is_not_yet_the_next_ones() -> None:
     changed = "SET SESSION transaction_isolation = 'READ-COMMITTED'"
-    assert not left_by(changed, ALONE, ALONE, kind_changed=True).unsettled
+    assert not transaction_by(changed, ALONE, ALONE, kind_changed=True).unsettled
     for before, then in ((IN_ONE, IN_ONE), (OFF, OFF)):
-        state = left_by(changed, before, then, kind_changed=True)
-        assert state.unsettled and not state.kind_changed
-    assert left_by(f"{changed}; SELECT 1", ALONE, ALONE, kind_changed=True).unsettled
-    assert not left_by(f"SET sql_auto_is_null = 0; {changed}", ALONE, ALONE, kind_changed=True).unsettled
-    assert left_by(f"SET autocommit = 0; {changed}; SET autocommit = 1", ALONE, ALONE, kind_changed=True).unsettled
-    assert left_by(f"SET @x = (SELECT 1 FROM t); {changed}", ALONE, ALONE, kind_changed=True).unsettled
-    assert left_by(f"SET sql_auto_is_null = 0; {changed}", IN_ONE, IN_ONE, kind_changed=True).unsettled
-    chained = left_by("COMMIT", IN_ONE, ALONE, unsettled=True, values={"completion_type": "CHAIN"})
+        told = transaction_by(changed, before, then, kind_changed=True)
+        assert told.unsettled and not told.kind_changed
+    assert transaction_by(f"{changed}; SELECT 1", ALONE, ALONE, kind_changed=True).unsettled
+    assert not transaction_by(f"SET sql_auto_is_null = 0; {changed}", ALONE, ALONE, kind_changed=True).unsettled
+    assert transaction_by(
+        f"SET autocommit = 0; {changed}; SET autocommit = 1", ALONE, ALONE, kind_changed=True
+    ).unsettled
+    assert transaction_by(f"SET @x = (SELECT 1 FROM t); {changed}", ALONE, ALONE, kind_changed=True).unsettled
+    assert transaction_by(f"SET sql_auto_is_null = 0; {changed}", IN_ONE, IN_ONE, kind_changed=True).unsettled
+    chained = transaction_by("COMMIT", IN_ONE, ALONE, unsettled=True, values={"completion_type": "CHAIN"})
     assert chained.unsettled, "MySQL has begun another one of the kind before"
 
 
 def test_a_savepoint_may_be_set_while_mysql_has_begun_nothing() -> None:
-    assert left_by("SAVEPOINT a", OFF, OFF).saved and left_by("CALL p()", OFF, OFF).saved
-    assert not left_by("SAVEPOINT a", IN_ONE, IN_ONE).saved and not left_by("SAVEPOINT a", ALONE, ALONE).saved
-    assert left_by("SAVEPOINT a", IN_ONE, FAILED, errno=1064).saved
+    assert transaction_by("SAVEPOINT a", OFF, OFF).saved and transaction_by("CALL p()", OFF, OFF).saved
+    assert (
+        not transaction_by("SAVEPOINT a", IN_ONE, IN_ONE).saved
+        and not transaction_by("SAVEPOINT a", ALONE, ALONE).saved
+    )
+    assert transaction_by("SAVEPOINT a", IN_ONE, FAILED, errno=1064).saved
 
 
 def test_tables_are_locked_until_they_are_let_go() -> None:
-    assert left_by("LOCK TABLES t READ", ALONE, ALONE).locked
-    assert not left_by("LOCK TABLES t READ", ALONE, FAILED, errno=1146).locked
-    assert not left_by("UNLOCK TABLES", ALONE, ALONE, locked=True).locked
-    assert not left_by("BEGIN", ALONE, IN_ONE, locked=True).locked
+    assert transaction_by("LOCK TABLES t READ", ALONE, ALONE).locked
+    assert not transaction_by("LOCK TABLES t READ", ALONE, FAILED, errno=1146).locked
+    assert not transaction_by("UNLOCK TABLES", ALONE, ALONE, locked=True).locked
+    assert not transaction_by("BEGIN", ALONE, IN_ONE, locked=True).locked
 
 
 def test_what_mysql_does_not_tell_is_in_doubt() -> None:
@@ -112,27 +123,27 @@ def test_what_mysql_does_not_tell_is_in_doubt() -> None:
     assert not left_by("SELECT f(1)", ALONE, ALONE, eof=True).token_known, "rows that end with EOF do not"
     assert left_by("CREATE TEMPORARY TABLE x (id INT)", ALONE, ALONE, not_hidden={("d", "t")}).hiding
     assert not left_by("SET ROLE NONE", ALONE, ALONE).known
-    assert left_by("SET @x = 1", ALONE, ALONE, changed=True).hiding is False
+    assert left_by("SET @x = 1", ALONE, ALONE, reported=True).hiding is False
     for write in ("INSERT INTO t VALUES (1)", "UPDATE t SET id = 1", "DELETE FROM t"):
         assert left_by(write, ALONE, ALONE).known
         assert not left_by(write, ALONE, ALONE, errno=1048).known, "a trigger may have set a variable before the error"
     assert left_by("SELECT x FROM t", ALONE, ALONE, errno=1054).known
-    assert left_by("SELECT 1", ALONE, ALONE, changed=True).hiding, "it changed what its text does not say"
-    assert left_by("SET SESSION session_track_gtids = OFF", ALONE, ALONE).tracks_changed
+    assert left_by("SELECT 1", ALONE, ALONE, reported=True).hiding, "it changed what its text does not say"
+    assert left_by("SET SESSION session_track_gtids = OFF", ALONE, ALONE).tracks.changed
 
 
 def test_trackers_that_are_not_set_are_not_the_clients() -> None:
     text = "SET SESSION session_track_gtids = OFF"
-    assert left_by(text, ALONE, ALONE).set_tracks == {"session_track_gtids"}
+    assert left_by(text, ALONE, ALONE).tracks.set_ == {"session_track_gtids"}
     refused = left_by(text, IN_ONE, FAILED, errno=1766)
-    assert refused.tracks_changed and not refused.set_tracks
+    assert refused.tracks.changed and not refused.tracks.set_
 
 
 def test_what_no_tracker_tells_of_may_be_anything() -> None:
     state = SessionState(known=True, not_hidden={("d", "t")})
     untold(state)
     assert not (state.known or state.token_known or state.not_hidden)
-    assert state.hiding and state.unsettled and state.locked
+    assert state.hiding and state.transaction.unsettled and state.transaction.locked
 
 
 def accounts_at(version: int) -> Accounts:

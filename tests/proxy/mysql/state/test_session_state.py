@@ -20,13 +20,14 @@ from proxy.mysql.wire.packets import (
 )
 from proxy.mysql.wire.responses import NO_STATUS, Outcome
 from proxy.mysql.wire.tracker_entries import CHARACTERISTICS, GTIDS, SCHEMA, STATE, TRANSACTION, VARIABLE, entries
+from tests.support.session_states import hold
 
 GTID = "00000000-0000-0000-0000-00000000000a:1-3"
 
 
 def plain() -> SessionState:
     state = SessionState(known=True)
-    assert state.plain and not state.transactional
+    assert state.plain and not state.transaction.transactional
     return state
 
 
@@ -45,7 +46,6 @@ def variable(name: str, value: str) -> bytes:
         ("autocommit", False),
         ("in_transaction", True),
         ("hiding", True),
-        ("locks", True),
         ("locked", True),
         ("one_shot", "SET TRANSACTION READ ONLY;"),
         ("token", GtidSet.parse(GTID)),
@@ -55,61 +55,61 @@ def variable(name: str, value: str) -> bytes:
 )
 def test_each_of_these_keeps_a_session_from_the_quick_way(name: str, value: Any) -> None:
     state = plain()
-    setattr(state, name, value)
+    hold(state, **{name: value})
     assert not state.plain
-    assert state.transactional == (name in ("autocommit", "in_transaction"))
+    assert state.transaction.transactional == (name in ("autocommit", "in_transaction"))
 
 
 def test_an_answer_tells_its_status_and_what_was_tracked() -> None:
     state = plain()
     state.absorb(Outcome(STATUS_IN_TRANS | STATUS_IN_TRANS_READONLY, None, variable("time_zone", "+01:00"), []))
-    assert (state.autocommit, state.in_transaction) == (False, True)
-    assert state.status == STATUS_IN_TRANS | STATUS_IN_TRANS_READONLY
-    assert state.values["time_zone"] == "+01:00"
+    assert (state.transaction.autocommit, state.transaction.in_transaction) == (False, True)
+    assert state.transaction.status == STATUS_IN_TRANS | STATUS_IN_TRANS_READONLY
+    assert state.variables.values["time_zone"] == "+01:00"
     state.absorb(Outcome(NO_STATUS, ErrorAnswer(1064, "42000", "no"), b"", []))
-    assert state.in_transaction, "an error tells nothing"
+    assert state.transaction.in_transaction, "an error tells nothing"
     state.absorb(Outcome(STATUS_AUTOCOMMIT, None, b"", []))
-    assert (state.autocommit, state.in_transaction) == (True, False)
-    assert state.status == STATUS_AUTOCOMMIT
+    assert (state.transaction.autocommit, state.transaction.in_transaction) == (True, False)
+    assert state.transaction.status == STATUS_AUTOCOMMIT
 
 
 def test_flags_of_one_answer_are_not_those_of_the_next() -> None:
     state = plain()
-    state.on_status(0xFFFF)
-    assert state.status == 0x2203, "in a transaction that reads only, autocommit, no backslash escapes"
-    state.on_status(STATUS_NO_BACKSLASH_ESCAPES | 0x0430)
-    assert state.status == STATUS_NO_BACKSLASH_ESCAPES
+    state.transaction.on_status(0xFFFF)
+    assert state.transaction.status == 0x2203, "in a transaction that reads only, autocommit, no backslash escapes"
+    state.transaction.on_status(STATUS_NO_BACKSLASH_ESCAPES | 0x0430)
+    assert state.transaction.status == STATUS_NO_BACKSLASH_ESCAPES
 
 
 def test_a_hit_begins_a_transaction_where_autocommit_is_off() -> None:
     state = plain()
     state.begin_with_hit()
-    assert state.status == STATUS_AUTOCOMMIT
-    state.on_status(0)
-    assert state.status == 0
+    assert state.transaction.status == STATUS_AUTOCOMMIT
+    state.transaction.on_status(0)
+    assert state.transaction.status == 0
     state.begin_with_hit()
-    assert state.status == STATUS_IN_TRANS
-    state.values["transaction_read_only"] = "ON"
+    assert state.transaction.status == STATUS_IN_TRANS
+    state.variables.values["transaction_read_only"] = "ON"
     state.begin_with_hit()
-    assert state.status == STATUS_IN_TRANS, "it has begun already"
-    state.on_status(STATUS_IN_TRANS)
-    assert not state.begun, "MySQL knows of it"
-    state.on_status(0)
+    assert state.transaction.status == STATUS_IN_TRANS, "it has begun already"
+    state.transaction.on_status(STATUS_IN_TRANS)
+    assert not state.transaction.begun, "MySQL knows of it"
+    state.transaction.on_status(0)
     state.begin_with_hit()
-    assert state.status == STATUS_IN_TRANS | STATUS_IN_TRANS_READONLY
-    state.on_status(STATUS_AUTOCOMMIT)
-    assert state.status == STATUS_AUTOCOMMIT
+    assert state.transaction.status == STATUS_IN_TRANS | STATUS_IN_TRANS_READONLY
+    state.transaction.on_status(STATUS_AUTOCOMMIT)
+    assert state.transaction.status == STATUS_AUTOCOMMIT
 
 
 def test_what_a_transaction_has_done_ends_with_it() -> None:
     state = plain()
-    state.on_status(STATUS_AUTOCOMMIT | STATUS_IN_TRANS)
+    state.transaction.on_status(STATUS_AUTOCOMMIT | STATUS_IN_TRANS)
     state.on_trackers(tracked(TRANSACTION, lenenc(b"T___W___")))
-    assert state.wrote and state.touched and not state.locks
-    state.on_status(STATUS_AUTOCOMMIT | STATUS_IN_TRANS)
-    assert state.wrote and state.touched
-    state.on_status(STATUS_AUTOCOMMIT)
-    assert not (state.wrote or state.touched)
+    assert state.transaction.wrote and state.transaction.touched and not state.transaction.locked
+    state.transaction.on_status(STATUS_AUTOCOMMIT | STATUS_IN_TRANS)
+    assert state.transaction.wrote and state.transaction.touched
+    state.transaction.on_status(STATUS_AUTOCOMMIT)
+    assert not (state.transaction.wrote or state.transaction.touched)
 
 
 @pytest.mark.parametrize(
@@ -124,49 +124,49 @@ def test_what_a_transaction_has_done_ends_with_it() -> None:
 )
 def test_the_letters_of_a_transaction(told: bytes, wrote: bool, touched: bool, locks: bool) -> None:
     state = plain()
-    state.in_transaction = True
+    state.transaction.in_transaction = True
     state.on_trackers(tracked(TRANSACTION, lenenc(told)))
-    assert (state.wrote, state.touched, state.locks) == (wrote, touched, locks)
+    assert (state.transaction.wrote, state.transaction.touched, state.transaction.locked) == (wrote, touched, locks)
 
 
 def test_trackers_tell_of_the_schema_of_writes_of_changes_and_of_the_next_transaction() -> None:
     state = plain()
     state.on_trackers(tracked(SCHEMA, lenenc(b"shop")) + tracked(STATE, lenenc(b"1")))
-    assert state.database == "shop" and state.changed
+    assert state.database == "shop" and state.tracks.reported
     state.on_trackers(tracked(STATE, lenenc(b"0")))
-    assert state.changed, "it is forgotten by who looks at it"
+    assert state.tracks.reported, "it is forgotten by who looks at it"
     state.on_trackers(tracked(GTIDS, b"\0" + lenenc(GTID.encode())))
     assert state.token == GtidSet.parse(GTID)
     state.on_trackers(tracked(CHARACTERISTICS, lenenc(b"SET TRANSACTION READ ONLY;")))
-    assert state.one_shot
+    assert state.transaction.one_shot
     state.on_trackers(tracked(CHARACTERISTICS, lenenc(b"START TRANSACTION READ ONLY;")))
-    assert not state.one_shot
+    assert not state.transaction.one_shot
 
 
 @pytest.mark.parametrize("name", ["character_set_results", "optimizer_switch", "max_sort_length"])
 def test_some_variables_are_asked_for_anew(name: str) -> None:
     state = plain()
     state.on_trackers(variable(name, "latin1"))
-    assert not state.known and name not in state.values
+    assert not state.known and name not in state.variables.values
 
 
 def test_what_a_variable_changes() -> None:
     state = plain()
     state.on_trackers(variable("autocommit", "OFF"))
-    assert "autocommit" not in state.values, "the status tells it"
+    assert "autocommit" not in state.variables.values, "the status tells it"
     state.on_trackers(variable(LOG_BIN, "OFF"))
-    assert state.may_be_unlogged and state.unlogged
+    assert state.may_be_unlogged and state.variables.unlogged
     state.on_trackers(variable(LOG_BIN, "1"))
-    assert state.may_be_unlogged and not state.unlogged
+    assert state.may_be_unlogged and not state.variables.unlogged
     state.on_trackers(variable("session_track_schema", "OFF"))
-    assert state.tracks_changed and state.token_known and state.set_tracks == {"session_track_schema"}
-    assert state.shown_state(variable("sql_mode", "")) == b"", "the client has not asked for that"
+    assert state.tracks.changed and state.token_known and state.tracks.set_ == {"session_track_schema"}
+    assert state.tracks.shown(variable("sql_mode", "")) == b"", "the client has not asked for that"
     state.on_trackers(variable("session_track_system_variables", "sql_mode"))
-    assert state.shown_state(variable("sql_mode", "")) == variable("sql_mode", ""), "MySQL goes by what it has set"
+    assert state.tracks.shown(variable("sql_mode", "")) == variable("sql_mode", ""), "MySQL goes by what it has set"
     state.on_trackers(variable("session_track_gtids", "OFF"))
     assert not state.token_known
     state.on_trackers(variable("collation_connection", "utf8mb4_bin"))
-    assert state.announces[2] == "utf8mb4_bin"
+    assert state.variables.announces[2] == "utf8mb4_bin"
 
 
 @pytest.mark.parametrize(
@@ -189,14 +189,14 @@ def test_texts_and_strings_with_characters_that_the_session_lacks_are_misread(
     state.learn(["u", "u", "", "", *(values.get(name, "") for name in ASKED)], bytes(16))
     for character in "a\x7fé\uffff😀":
         missing = character in lacks or (character == "\uffff" and lacks == "é😀")
-        assert state.misreads(f"SELECT '{character}'".encode()) == missing
-        assert state.misreads(b"?", (1, None, character)) == missing
-        assert state.misreads(b"?", ((1, "a"), ("b", character))) == missing
-        assert not state.misreads(b"?", (character.encode(), 1.5))
-        assert ("character_set_client" in state.differences(character.encode())) == missing
-    assert state.announces[2:4] == ("c", client)
+        assert state.variables.misreads(f"SELECT '{character}'".encode()) == missing
+        assert state.variables.misreads(b"?", (1, None, character)) == missing
+        assert state.variables.misreads(b"?", ((1, "a"), ("b", character))) == missing
+        assert not state.variables.misreads(b"?", (character.encode(), 1.5))
+        assert ("character_set_client" in state.variables.differences(character.encode())) == missing
+    assert state.variables.announces[2:4] == ("c", client)
     state.forget_values()
-    assert not state.misreads("😀".encode())
+    assert not state.variables.misreads("😀".encode())
 
 
 def test_marks_mean_something_else_in_two_modes_and_where_the_mode_is_not_known() -> None:
@@ -208,18 +208,22 @@ def test_marks_mean_something_else_in_two_modes_and_where_the_mode_is_not_known(
         ("ANSI_QUOTES,NO_BACKSLASH_ESCAPES", {double, backslash}),
     ):
         state.on_trackers(variable("sql_mode", mode))
-        assert {text for text in (double, backslash, none) if state.changes_marks(text)} == texts
+        assert {text for text in (double, backslash, none) if state.variables.changes_marks(text)} == texts
     state.on_trackers(variable("sql_mode", ""))
     state.forget_values()
-    assert state.changes_marks(double) and state.changes_marks(backslash) and not state.changes_marks(none)
+    assert (
+        state.variables.changes_marks(double)
+        and state.variables.changes_marks(backslash)
+        and not state.variables.changes_marks(none)
+    )
 
 
 @pytest.mark.parametrize("inside", [True, False])
 def test_the_isolation_of_the_transaction_under_way_stays(inside: bool) -> None:
     state = plain()
-    state.in_transaction = inside
+    state.transaction.in_transaction = inside
     state.on_trackers(variable("transaction_isolation", "READ-COMMITTED"))
-    assert (state.touched, state.wrote) == (inside, inside)
+    assert (state.transaction.touched, state.transaction.wrote) == (inside, inside)
 
 
 @pytest.mark.parametrize("cut", range(1, 4))
@@ -242,10 +246,11 @@ def test_what_the_client_asks_for_is_tracked_beside_ours() -> None:
 
 def test_a_new_session_has_nothing_of_the_one_before() -> None:
     state = plain()
-    for name in ("hiding", "locks", "locked", "changed", "vacant", "touched", "wrote"):
-        setattr(state, name, True)
-    state.not_hidden, state.one_shot = {("d", "t")}, "SET TRANSACTION"
-    state.client_tracks, state.set_tracks = {"session_track_gtids": "OFF"}, {"session_track_gtids"}
+    hold(state, hiding=True, locked=True, reported=True, vacant=True, touched=True, wrote=True)
+    hold(state, not_hidden={("d", "t")}, one_shot="SET TRANSACTION")
+    state.tracks.wanted, state.tracks.set_ = {"session_track_gtids": "OFF"}, {"session_track_gtids"}
     state.renew()
-    named = ("known", "hiding", "locks", "locked", "changed", "vacant", "touched", "wrote", "one_shot", "not_hidden")
-    assert not any(getattr(state, name) for name in (*named, "client_tracks", "set_tracks"))
+    told = state.transaction
+    assert not (told.locked or told.vacant or told.touched or told.wrote or told.one_shot)
+    assert not (state.known or state.hiding or state.tracks.reported or state.not_hidden)
+    assert not (state.tracks.wanted or state.tracks.set_)
