@@ -49,7 +49,7 @@ class Scheduler:
         self.turns: Turns[Job] = Turns()
         self._loop = asyncio.get_running_loop()
         self._spoils = spoils
-        self._counters = counters
+        self.counters = counters
         self._deadlines = Deadlines(self._on_deadline)
         self._closed = False
 
@@ -87,7 +87,7 @@ class Scheduler:
                 return
         error = self.pool.refusal()
         if error is None and not self.queue.has_room(job):
-            self._counters["overloaded"] += 1
+            self.counters["overloaded"] += 1
             error = Overloaded(f"{len(self.queue)} requests wait for the source already, the limit")
         if self._closed:
             error = SourceDown("the proxy is stopping")
@@ -134,7 +134,7 @@ class Scheduler:
         if isinstance(outcome, SourceDown) and not job.retried and not job.ended and not self._closed:
             job.retried = True
             job.connection = None
-            self._counters["retried"] += 1
+            self.counters["retried"] += 1
             self.queue.add_first(job)
             self._serve_or_grow()
             return
@@ -193,7 +193,7 @@ class Scheduler:
             return
         job.ended = True
         job.finished = nobody
-        self._counters["cancelled"] += 1
+        self.counters["cancelled"] += 1
         if job in self.running:
             self._loop.call_later(KILL_AFTER, self._kill, job)
             return
@@ -207,7 +207,7 @@ class Scheduler:
         if late:
             self.queue.take(lambda job: job.deadline is not None and job.deadline <= now)
         for job in late:
-            self._counters["deadlines"] += 1
+            self.counters["deadlines"] += 1
             self._end(job, DeadlinePassed("the deadline passed before the source answered"))
             self._kill(job)
         for job in (*self.queue, *self.running, *self.turns):
@@ -216,7 +216,7 @@ class Scheduler:
 
     def _kill(self, job: Job) -> None:
         if job in self.running and job.connection is not None:
-            self._counters["killed"] += 1
+            self.counters["killed"] += 1
             self.pool.kill(job.connection)
 
     # -- the end -----------------------------------------------------------------------------------------------------

@@ -119,7 +119,6 @@ class SessionState:
             transaction.begin(reads_only=self.variables.reads_only)
 
     @property
-    @property
     def askable(self) -> bool:
         """Whether a question about the session would be no part of a transaction of the client, as far as is known."""
         return not (self.transaction.in_transaction or self.transaction.touched or self.flags_lag)
