@@ -359,7 +359,7 @@ class StreamEvents:
     def connect(self, pump: Pump, catalog: Catalog, stream: ChangeSource) -> None:
         """Requires: nothing has been received yet, for the stream's tables are wanted only by caches."""
         self._pump, self._catalog = pump, catalog
-        stream.busy = lambda: pump.changing
+        stream.busy = pump.is_changing
 
     def __call__(self, event: StreamEvent) -> None:
         if self._pump is None or self._catalog is None:

@@ -198,9 +198,9 @@ def test_a_large_transaction_of_before_it(
             pump._go_on_changing = slowly  # type: ignore[method-assign]
             with held_back(proxy):
                 await proxy.write("UPDATE s SET n = n + 1, k = (k + 1) % 50", f"ALTER TABLE s {altered}")
-            await until(lambda: pump.changing)
+            await until(lambda: pump.is_changing())
             await proxy.client.create_cache(made, name="behind", database=database)
-            assert pump.changing
+            assert pump.is_changing()
             waits = False
             await proxy.caught_up()
             counters = (await proxy.client.status()).counters

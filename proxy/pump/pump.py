@@ -317,11 +317,11 @@ class Pump:
 
     def on_stream(self, event: StreamEvent) -> None:
         """One event of the change stream, processed to completion; a transaction that is much work in slices, while
-        `changing`. What comes meanwhile and has its place behind that waits for it, in the same step."""
+        it `is_changing`. What comes meanwhile and has its place behind that waits for it, in the same step."""
         if self._changing is not None or self._failed is not None:
             self._end_before(event)
         try:
-            large = self.engine.is_large(event)
+            large = self.engine.state.is_large(event)
         except Exception:  # noqa: BLE001 - `begin` asks again: the guard tells of the fault
             large = True
         if large and self._changing is None and self._guard.begin(event):
@@ -340,8 +340,7 @@ class Pump:
         elif getattr(event, "gtid", None) is not None:
             self._end_change()
 
-    @property
-    def changing(self) -> bool:
+    def is_changing(self) -> bool:
         """Is a transaction under way? The stream is to wait for it."""
         return self._changing is not None
 
@@ -374,7 +373,7 @@ class Pump:
 
     def _process(self, event: StreamEvent) -> None:
         effects = self._guard.on_stream(event)
-        if effects or self._faulted or self.engine.misses_pending or self.engine.unfinished:
+        if effects or self._faulted or self.engine.has_more:
             self.handle(effects)
         if self.on_position is not None:
             self.on_position(event)

@@ -151,7 +151,7 @@ class Assembler:
         source = self._sources.get(uuid)
         if source is None:
             return 0
-        gtid = Gtid(source, number)
+        gtid = tuple.__new__(Gtid, (source, number))  # without a call in Python
         position = self.position
         if gtid in position:
             return 0
@@ -168,7 +168,11 @@ class Assembler:
             except MALFORMED:
                 return 0
             message = Transaction(gtid, [TableChanges(mapped.name, pairs)], stamp, size)
-        self.tables.note_write(mapped.name)
+        writes = self.tables.writes
+        if mapped.name in writes:
+            writes[mapped.name] += 1
+        else:
+            self.tables.note_write(mapped.name)
         position.add(gtid)
         self.committed_at = stamp
         self.last = gtid, data[start + ev.HEADER : end - self._checksum_size]

@@ -79,10 +79,10 @@ class BinlogSource:
         self._assembler = Assembler(tables, self._position, self._give)
         self._assembler.heard = self._on_heartbeat
         self._sink: Sink | None = None
-        self.busy: Callable[[], bool] = never
+        self._busy: Callable[[], bool] = never
         self._reader: DumpReader | None = None
         self._task: asyncio.Task[None] | None = None
-        self._skew = 0.0
+        self.skew = 0.0
         self._drained = 0  # on earlier connections
         self._idle = False  # the last thing heard was a heartbeat
         self._current_at = wall_clock()  # when the position was the source's, as far as is known
@@ -161,13 +161,19 @@ class BinlogSource:
         return self._drained + (self._reader.drained if self._reader is not None else 0)
 
     @property
-    def skew(self) -> float:
-        return self._skew
+    def busy(self) -> Callable[[], bool]:
+        return self._busy
+
+    @busy.setter
+    def busy(self, busy: Callable[[], bool]) -> None:
+        self._busy = busy
+        if self._reader is not None:
+            self._reader.busy = busy
 
     def _measured(self, reader: DumpReader) -> float:
         if self._idle:
             return 0.0
-        return max(0.0, reader.received_wall + self._skew - self._assembler.committed_at)
+        return max(0.0, reader.received_wall + self.skew - self._assembler.committed_at)
 
     async def start(self, sink: Sink, position: GtidSet | None = None) -> GtidSet:
         assert self._task is None, "started twice"
@@ -277,9 +283,7 @@ class BinlogSource:
         await loop.run_in_executor(None, session.request_dump, position, self._server_id, self._heartbeat)
         if self._doubted:
             raise DumpLost(self._doubted)
-        reader = DumpReader(
-            session, self._assembler, self._heartbeat, self._clock, self._wall_clock, lambda: self.busy()
-        )
+        reader = DumpReader(session, self._assembler, self._heartbeat, self._clock, self._wall_clock, self._busy)
         self._idle = False
         self._assembler.committed_at = 0.0
         self._assembler.expected = last
@@ -306,7 +310,7 @@ class BinlogSource:
         elif not reason and self.unfit:
             reason = "changes were left out of the stream meanwhile"
         self.unfit = ""
-        self._skew = session.skew
+        self.skew = session.skew
         self._assembler.tables.charsets = session.charsets
         self._definitions.note(named=session.names.severity is Severity.OK)
         if reason:

@@ -118,7 +118,7 @@ class Streamed:
     async def ended(self) -> int:
         """Waits until nothing is under way; after how many steps of the loop."""
         steps = 0
-        while self.pump.changing:
+        while self.pump.is_changing():
             assert self.changed() in (0, None), "half of a transaction is shown"
             await asyncio.sleep(0)
             steps += 1
@@ -131,7 +131,7 @@ def test_a_large_transaction_takes_effect_in_one_step_after_many(monkeypatch: py
     async def scenario() -> None:
         streamed = Streamed()
         event = streamed.give(2, *range(40))
-        assert streamed.pump.changing and not streamed.told
+        assert streamed.pump.is_changing() and not streamed.told
         assert await streamed.ended() >= 3
         assert streamed.told == [(event, 40)]
 
@@ -145,7 +145,7 @@ def test_what_comes_meanwhile_comes_after_it() -> None:
         streamed.pump.on_stream(events[1])
         assert streamed.told == [(events[0], 20), (events[1], 20)]
         events.append(streamed.give(4, *range(20, 40)))
-        while streamed.pump.changing:
+        while streamed.pump.is_changing():
             await asyncio.sleep(0)
         assert streamed.told[2:] == [(events[2], 40)]
 
@@ -158,9 +158,9 @@ def test_lost_history_ends_a_large_transaction_and_a_statement_without_a_gtid_do
         streamed.give(2, *range(20))
         stray, gap = Ddl(None, "a session wrote with sql_log_bin=0", None), Gap("purged", gtids(1, 2, 3))
         streamed.pump.on_stream(stray)
-        assert streamed.pump.changing and streamed.told == [(stray, None)]
+        assert streamed.pump.is_changing() and streamed.told == [(stray, None)]
         streamed.pump.on_stream(gap)
-        assert not streamed.pump.changing and streamed.told[1:] == [(gap, None)]
+        assert not streamed.pump.is_changing() and streamed.told[1:] == [(gap, None)]
         for _ in range(5):
             await asyncio.sleep(0)
         assert len(streamed.told) == 2 and streamed.rig.engine.under_way is None
