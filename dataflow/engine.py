@@ -148,8 +148,7 @@ class Engine(Reads):
         """Inserts some of the answers that have waited for the position, and goes on with what is done in steps: large
         answers that are inserted, that reads are told, and subscribers. `unfinished`: there is more."""
         if not (self._due or self._inserting or self._long.reads or self.subscriptions.large):
-            quiet = self.memory.used <= self.limit and not (self.subscriptions.stale or self._unasked_ended)
-            return [] if quiet else self.between()
+            return self.between()
         effects: list[Effect] = []
         if self._due:
             effects += self._insert_due()
