@@ -110,16 +110,12 @@ class Engine(Reads):
         if large is not None and large.event is event:
             self.prepare()
         self.state.advance(event)
-        if gtid is not None and self._waits:
+        if self._waits.places and gtid is not None:
             arrived = self._waits.arrived(gtid, position)
             self._due += arrived
             if len(arrived) > MOST_ARRIVED:
                 return self.between()
         return self.go_on()
-
-    def is_large(self, event: StreamEvent) -> bool:
-        """Whether it is too much work for one step: then it is to be begun."""
-        return self.state.is_large(event)
 
     def begin(self, event: StreamEvent) -> bool:
         """Takes a transaction that is too much work for one step. False: it is not. `prepare` is to be called until it
@@ -178,6 +174,13 @@ class Engine(Reads):
         """Is there anything for `go_on`? It may wait: what is received meanwhile is in the ring."""
         if (self._due or self._inserting) and self.state.under_way is None:
             return True
+        return bool(self._long.reads or self.subscriptions.large)
+
+    @property
+    def has_more(self) -> bool:
+        """Is there anything for `flush`, or for `go_on`?"""
+        if self._missed or self._unsettled or self._due or self._inserting:
+            return self.misses_pending or self.unfinished
         return bool(self._long.reads or self.subscriptions.large)
 
     def _restarted(self) -> list[Effect]:

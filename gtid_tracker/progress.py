@@ -20,7 +20,7 @@ class PositionWaits(Generic[WaiterT]):
     """Waiters with the set that each still needs.
 
     Invariants:
-    1. A waiter is filed once, under a GTID of its set that the position does not contain; `_places` says which.
+    1. A waiter is filed once, under a GTID of its set that the position does not contain; `places` says which.
     2. `unsettled` has the GTIDs that waiters saw on their way, until they are known to be executed or have arrived,
        each with these waiters: as many as MySQL commits at once, not as many as wait.
     """
@@ -28,7 +28,7 @@ class PositionWaits(Generic[WaiterT]):
     def __init__(self) -> None:
         self._filed: dict[Gtid, dict[WaiterT, GtidSet]] = {}
         # Under what it is filed, and what it saw on its way.
-        self._places: dict[WaiterT, tuple[Gtid, tuple[Gtid, ...]]] = {}
+        self.places: dict[WaiterT, tuple[Gtid, tuple[Gtid, ...]]] = {}
         self.unsettled: dict[Gtid, dict[WaiterT, None]] = {}
         self._contained: GtidSet | None = None  # asked for last and contained; the position only grows until `clear`
 
@@ -52,7 +52,7 @@ class PositionWaits(Generic[WaiterT]):
     def _file(self, missing: GtidSet, waiter: WaiterT, unsettled: tuple[Gtid, ...]) -> None:
         gtid = missing.last()  # the highest number of any source: it is likely to arrive last
         self._filed.setdefault(gtid, {})[waiter] = missing
-        self._places[waiter] = gtid, unsettled
+        self.places[waiter] = gtid, unsettled
 
     def arrived(self, gtid: Gtid, position: MutableGtidSet) -> list[WaiterT]:
         """Those whose need is met now that `gtid` is inside the position."""
@@ -63,7 +63,7 @@ class PositionWaits(Generic[WaiterT]):
                 met.append(waiter)
                 self._forget(waiter)
             else:
-                self._file(missing.difference(position.freeze()), waiter, self._places[waiter][1])
+                self._file(missing.difference(position.freeze()), waiter, self.places[waiter][1])
         return met
 
     def rolled_back(self, owned: GtidSet, executed: GtidSet) -> dict[WaiterT, GtidSet]:
@@ -83,7 +83,7 @@ class PositionWaits(Generic[WaiterT]):
 
     def clear_absent(self, absent: GtidSet, position: MutableGtidSet, waiter: WaiterT) -> bool:
         """Takes GTIDs that were rolled back out of the waiter's need. True if that ends its wait."""
-        place = self._places.get(waiter)
+        place = self.places.get(waiter)
         if place is None:
             return False
         missing = self._filed[place[0]][waiter]
@@ -92,7 +92,7 @@ class PositionWaits(Generic[WaiterT]):
 
     def remove(self, waiter: WaiterT) -> None:
         """Takes the waiter out; not an error if it does not wait."""
-        place = self._places.get(waiter)
+        place = self.places.get(waiter)
         if place is None:
             return
         filed = self._filed[place[0]]
@@ -102,7 +102,7 @@ class PositionWaits(Generic[WaiterT]):
         self._forget(waiter)
 
     def _forget(self, waiter: WaiterT) -> None:
-        for gtid in self._places.pop(waiter)[1]:
+        for gtid in self.places.pop(waiter)[1]:
             waiters = self.unsettled.get(gtid)
             if waiters is not None:
                 waiters.pop(waiter, None)
@@ -111,17 +111,17 @@ class PositionWaits(Generic[WaiterT]):
 
     def __iter__(self) -> Iterator[WaiterT]:
         """All, in the order in which they came."""
-        return iter(list(self._places))
+        return iter(list(self.places))
 
     def __bool__(self) -> bool:
-        return bool(self._places)
+        return bool(self.places)
 
     def __len__(self) -> int:
-        return len(self._places)
+        return len(self.places)
 
     def clear(self) -> None:
         """Forgets all waiters; another position may follow."""
         self._filed.clear()
-        self._places.clear()
+        self.places.clear()
         self.unsettled.clear()
         self._contained = None

@@ -43,11 +43,11 @@ class Ring(Generic[RecordT]):
         )  # P: all that was received; between two transactions also all that is processed
         self._max_transactions = max_transactions
         self._max_weight = max_weight
-        self._order: deque[tuple[Gtid, RecordT | None]] = deque()
-        self._records: dict[Gtid, tuple[int, RecordT]] = {}
+        # (number, GTID, record), oldest first, and by GTID those with a record.
+        self._order: deque[tuple[int, Gtid, RecordT | None]] = deque()
+        self._records: dict[Gtid, tuple[int, Gtid, RecordT]] = {}
         self._dropped = MutableGtidSet(start)
         self._dropped_frozen: GtidSet | None = start
-        self._sequence = 0
         self._weight = 0
         self._admitted: GtidSet | None = None  # a lower bound that `dropped` is inside of
         self.pushed = 0  # transactions received through this ring
@@ -56,10 +56,11 @@ class Ring(Generic[RecordT]):
         """Requires: `gtid` is not inside the position."""
         self.position.add(gtid)
         self.pushed += 1
-        self._order.append((gtid, record))
-        if record is not None:
-            self._sequence += 1
-            self._records[gtid] = (self._sequence, record)
+        if record is None:
+            self._order.append((self.pushed, gtid, None))
+        else:
+            held = self._records[gtid] = self.pushed, gtid, record
+            self._order.append(held)
             self._weight += record.weight
         if len(self._order) > self._max_transactions or self._weight > self._max_weight:
             self._drop_oldest()
@@ -77,7 +78,7 @@ class Ring(Generic[RecordT]):
         return left
 
     def _drop_oldest(self) -> None:
-        gtid, record = self._order.popleft()
+        _, gtid, record = self._order.popleft()
         self._dropped.add(gtid)
         self._dropped_frozen = self._admitted = None
         if record is not None:
@@ -89,7 +90,7 @@ class Ring(Generic[RecordT]):
         since = self.pushed - pushed
         if not 0 <= since <= len(self._order):
             return None
-        later = GtidSet.of(gtid for gtid, _ in islice(reversed(self._order), since))
+        later = GtidSet.of(gtid for _, gtid, _ in islice(reversed(self._order), since))
         return self.position.freeze().difference(later)
 
     @property
@@ -111,7 +112,7 @@ class Ring(Generic[RecordT]):
     def get(self, gtid: Gtid) -> RecordT | None:
         """The record of a received transaction; None if it carries nothing of interest (or is not held)."""
         found = self._records.get(gtid)
-        return found[1] if found is not None else None
+        return found[2] if found is not None else None
 
     def after(self, lower: GtidSet) -> list[RecordT]:
         """The records that are not in `lower`, in the order received.
@@ -125,21 +126,21 @@ class Ring(Generic[RecordT]):
             return []
         found = [held for gtid in missing if (held := self._records.get(gtid)) is not None]
         found.sort(key=lambda held: held[0])
-        return [record for _, record in found]
+        return [record for _, _, record in found]
 
     def __len__(self) -> int:
         return len(self._order)
 
     def check_invariants(self) -> None:
         """Raises AssertionError where the invariants above do not hold."""
-        held = [gtid for gtid, _ in self._order]
+        held = [gtid for _, gtid, _ in self._order]
         assert len(held) == len(set(held)), "a transaction is twice in the ring"
         assert all(gtid not in self.dropped for gtid in held), "a transaction is held and dropped"
         assert self.dropped.count() + len(held) == self.position.freeze().count(), "a transaction is lost"
-        assert self._weight == sum(record.weight for _, record in self._records.values())
+        assert self._weight == sum(record.weight for _, _, record in self._records.values())
 
 
 def _taken_apart(order: deque[Any], records: dict[Gtid, Any]) -> Iterator[None]:
     while order:
-        records.pop(order.popleft()[0], None)
+        records.pop(order.popleft()[1], None)
         yield

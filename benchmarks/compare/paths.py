@@ -80,7 +80,7 @@ def loads(name: str, begin: Callable[[Side], Load]) -> Path:
 def changed(case: Case) -> Path:
     """Its name has the number of caches, the percentage of the keys that are held, and the rows of a transaction."""
     name = f"changes-{case.caches}-{case.held * 100:.0f}-{case.rows_per_transaction}"
-    operations = 240 if case.rows_per_transaction == 1 else 4_000
+    operations = 2_400 if case.rows_per_transaction == 1 else 4_000
     return Path(
         name,
         lambda base, tree, connection: changes.Changes(base, tree, connection, case, operations),

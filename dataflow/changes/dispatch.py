@@ -32,7 +32,6 @@ class TableNodes:
     def __init__(self) -> None:
         self.nodes: dict[Arrangement, None] = {}
         self._direct: dict[Arrangement, Place] = {}
-        self._places: list[Place] | None = []  # those of `_direct`; None: to be listed anew
         self._located: dict[object, tuple[Locate, list[Place]]] = {}
         self._others: list[Arrangement] = []
 
@@ -43,7 +42,7 @@ class TableNodes:
             return
         place = (node, node.key_column or 0, node.entries.get)
         if node.key_column is not None:
-            self._direct[node], self._places = place, None
+            self._direct[node] = place
         else:
             self._located.setdefault(node.located_by, (node.locate, []))[1].append(place)
 
@@ -53,7 +52,6 @@ class TableNodes:
             self._others.remove(node)
         elif node.key_column is not None:
             del self._direct[node]
-            self._places = None
         else:
             locate, places = self._located.pop(node.located_by)
             rest = [place for place in places if place[0] is not node]
@@ -70,15 +68,20 @@ class TableNodes:
         """Applies a transaction's changes of the table to all held entries. Where one cannot be evaluated, what it
         concerns is dropped, or all entries of the arrangement where that is not known."""
         if len(pairs) >= MANY:
-            for node, hits in self.found(pairs, self.nodes):
-                if isinstance(hits, EvaluationError):
-                    node.cannot_evaluate()
-                elif hits is not None and isinstance(node, LinearArrangement):
-                    node.change_all(hits)
-                    node.memory.applied += len(hits)
+            self._process_many(pairs)
         else:
-            if self._direct:
-                self._process_direct(pairs)
+            for before, after in pairs if self._direct else ():
+                image = after if after is not None else before
+                assert image is not None
+                was = before if after is not None else None  # of an update, which may move the row to another key
+                for node, at, get in self._direct.values():
+                    key = image[at]
+                    old = new = get(key)
+                    if was is not None and was[at] != key:
+                        old = get(was[at])
+                    if old is not None or new is not None:
+                        node.memory.applied += 1
+                        _change(node, before, after, None if before is None else old, None if after is None else new)
             for locate, places in self._located.values():
                 _process_located(locate, places, pairs)
         for other in self._others:
@@ -86,6 +89,14 @@ class TableNodes:
                 other.apply(table, pairs, other.entries)
             except EvaluationError:
                 other.cannot_evaluate()
+
+    def _process_many(self, pairs: Sequence[Pair]) -> None:
+        for node, hits in self.found(pairs, self.nodes):
+            if isinstance(hits, EvaluationError):
+                node.cannot_evaluate()
+            elif hits is not None and isinstance(node, LinearArrangement):
+                node.change_all(hits)
+                node.memory.applied += len(hits)
 
     def found(
         self, pairs: Sequence[Pair], among: Container[Arrangement]
@@ -116,33 +127,6 @@ class TableNodes:
                 yield node, hits_of(get, *keys, images) if node.entries else None
         for other in others:
             yield other, None
-
-    def _process_direct(self, pairs: Sequence[Pair]) -> None:
-        if (direct := self._places) is None:
-            direct = self._places = list(self._direct.values())
-        applied = 0
-        for before, after in pairs:
-            if before is None:
-                assert after is not None
-                for node, at, get in direct:
-                    new = get(after[at])
-                    if new is not None:
-                        applied += 1
-                        _change(node, None, after, None, new)
-            elif after is None:
-                for node, at, get in direct:
-                    old = get(before[at])
-                    if old is not None:
-                        applied += 1
-                        _change(node, before, None, old, None)
-            else:
-                for node, at, get in direct:
-                    old, new = get(before[at]), get(after[at])
-                    if old is not None or new is not None:
-                        applied += 1
-                        _change(node, before, after, old, new)
-        if applied:
-            direct[0][0].memory.applied += applied
 
 
 _Keys = tuple[list[Key] | None, list[Key] | None]

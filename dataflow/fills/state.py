@@ -11,7 +11,7 @@ from collections.abc import Iterable
 
 from dataflow.changes.large_change import SIZES, LargeChange, work_of
 from dataflow.entries import Held
-from dataflow.fills.carried import Record
+from dataflow.fills.carried import ROW_BYTES, Record
 from dataflow.fills.exact_fills import HotKeys
 from dataflow.fills.fill import Fill
 from dataflow.fills.insertion import Insertion, audit, insert_ahead
@@ -67,7 +67,7 @@ class State:
     # -- changes -----------------------------------------------------------------------------------------------------
 
     def is_large(self, event: StreamEvent) -> bool:
-        """Whether it is too much work for one step."""
+        """Whether it is too much work for one step: then it is to be begun."""
         if event.__class__ is not Transaction:
             return False
         rows = 0
@@ -146,7 +146,9 @@ class State:
                     nodes.process(change.table, change.pairs)
             if self._ahead:
                 self._process_ahead(event)
-            return Record.of(event) if event.changes else None
+            if len(event.changes) != 1:
+                return Record.of(event) if event.changes else None
+            return Record(event, ROW_BYTES * len(event.changes[0].pairs) + 2 * event.size)
         if isinstance(event, Ddl):
             record = Record(event)
             if event.schema:

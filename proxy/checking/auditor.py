@@ -342,8 +342,10 @@ class Auditor:
         if self._by_table and isinstance(event, Transaction):
             for change in event.changes:
                 for cache in self._by_table.get(change.table, ()):
-                    assert cache.trust is not None
-                    cache.trust.on_change()
+                    trust = cache.trust
+                    assert trust is not None
+                    if trust.recent or not trust.changed:  # else it has nothing to note
+                        trust.on_change()
 
     # -- what comes of it ----------------------------------------------------------------------------------------------
 

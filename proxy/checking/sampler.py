@@ -15,7 +15,6 @@ from time import monotonic
 import structlog
 
 from dataflow.engine import Engine
-from dataflow.messages import StreamEvent
 from proxy.checking.comparison import Comparer, Comparison, Outcome, marks_of
 from proxy.checking.ddl_excuses import PATIENCE, Submit
 from proxy.checking.given_hit import GivenHit
@@ -150,10 +149,6 @@ class Sampler:
         made, self.fresh = self.fresh, None
         if made is not None:
             self.comparer.start(made)
-
-    def on_stream(self, event: StreamEvent) -> None:
-        """The engine has processed the event."""
-        self.comparer.on_stream(event)
 
     def tick(self) -> None:
         """To be called now and then: gives a sample up whose bracket the position does not come to contain."""

@@ -297,7 +297,7 @@ class Pump:
         if change.event is not None or change.failed is not None:
             change.end_before(event)
         try:
-            large = self.engine.is_large(event)
+            large = self.engine.state.is_large(event)
         except Exception:  # noqa: BLE001 - `begin` asks again: the guard tells of the fault
             large = True
         if large and change.event is None and self._guard.begin(event):
@@ -307,7 +307,7 @@ class Pump:
 
     def _process(self, event: StreamEvent) -> None:
         effects = self._guard.on_stream(event)
-        if effects or self._faulted or self.engine.misses_pending or self.engine.unfinished:
+        if effects or self._faulted or self.engine.has_more:
             self.handle(effects)
         if self.on_position is not None:
             self.on_position(event)

@@ -12,6 +12,7 @@ from bisect import bisect_left
 from collections import deque
 from collections.abc import Callable
 from itertools import accumulate
+from typing import Protocol
 
 from dataflow.messages import StreamEvent, Transaction
 
@@ -19,12 +20,18 @@ BOUNDS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 
 RECENT = 4096  # transactions of which the quantiles are
 
 
-class VisibleTimes:
-    """Counts what is processed. `skew`: seconds by which the source's clock is ahead of ours."""
+class Source(Protocol):
+    @property
+    def skew(self) -> float:
+        """Seconds by which its clock is ahead of ours."""
 
-    def __init__(self, skew: Callable[[], float], wall_clock: Callable[[], float] = time.time) -> None:
+
+class VisibleTimes:
+    """Counts what is processed."""
+
+    def __init__(self, source: Source, wall_clock: Callable[[], float] = time.time) -> None:
         self.sum = 0.0  # seconds
-        self._skew = skew
+        self._source = source
         self._clock = wall_clock
         self._counts = [0] * (len(BOUNDS) + 1)
         self._recent: deque[float] = deque(maxlen=RECENT)
@@ -32,7 +39,7 @@ class VisibleTimes:
     def on_stream(self, event: StreamEvent) -> None:
         """The engine has processed the event."""
         if event.__class__ is Transaction and event.committed_at:
-            seconds = max(0.0, self._clock() + self._skew() - event.committed_at)
+            seconds = max(0.0, self._clock() + self._source.skew - event.committed_at)
             self.sum += seconds
             self._counts[bisect_left(BOUNDS, seconds)] += 1
             self._recent.append(seconds)

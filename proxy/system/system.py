@@ -126,7 +126,7 @@ class Router:
         self.accounts = Accounts(self._on_change)
         self.moment = Moment(0, engine.ring.pushed)
         matcher.on_change = self._on_change
-        self._visible = VisibleTimes(lambda: stream.skew)
+        self._visible = VisibleTimes(stream)
         self.sampler = sampler_of(engine, executor, stream, pump, check_sample, self.spent)
         self.auditor = auditor_of(engine, self.sampler, catalog, verify_new_caches, self._source_version)
         self.sampler.on_different = self.auditor.on_different
@@ -376,11 +376,16 @@ class Router:
         self._changed_at = monotonic()
         if isinstance(event, Gap) or (isinstance(event, Progress) and event.accounts):
             self.accounts.changed()
-        self._note_moment()
+        ring, moment = self._engine.state.ring, self.moment
+        if ring is not self._ring:
+            self._ring = ring
+            self.moment = Moment(moment.ring + 1, ring.pushed)
+        elif ring.pushed != moment.pushed:
+            self.moment = tuple.__new__(Moment, (moment.ring, ring.pushed))  # without a call in Python
         self._visible.on_stream(event)
         self._freshener.on_stream(event)
         self.auditor.on_stream(event)
-        self.sampler.on_stream(event)
+        self.sampler.comparer.on_stream(event)
 
     def fill(
         self, name: str, keys: Sequence[Sequence[ParameterValue]] | None = None, by: FillBy = FillBy.SIZE
@@ -423,14 +428,6 @@ class Router:
     def position_with(self, more: GtidSet) -> str:
         """The position and these transactions, as text: what an entry ahead of the position reflects."""
         return str(self._engine.ring.position.freeze().union(more))
-
-    def _note_moment(self) -> None:
-        ring, moment = self._engine.ring, self.moment
-        if ring is not self._ring:
-            self._ring = ring
-            self.moment = Moment(moment.ring + 1, ring.pushed)
-        elif ring.pushed != moment.pushed:
-            self.moment = Moment(moment.ring, ring.pushed)
 
     def position_at(self, moment: Moment) -> str:
         if moment == self.moment:

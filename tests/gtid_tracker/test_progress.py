@@ -115,4 +115,4 @@ def test_anything_in_any_order_is_what_going_over_all_would_give() -> None:
         assert set(waits) == set(needs)
         for some in list(waits):
             waits.remove(some)
-        assert not waits._filed and not waits.unsettled and not waits._places
+        assert not waits._filed and not waits.unsettled and not waits.places

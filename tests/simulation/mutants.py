@@ -145,7 +145,7 @@ MUTANTS = (
     Mutant(
         "ring",
         "what was seen is not applied again",
-        attribute(Ring, "after", lambda self, lower: [record for _, record in self._records.values()]),
+        attribute(Ring, "after", lambda self, lower: [record for _, _, record in self._records.values()]),
     ),
     Mutant(
         "ring",

@@ -132,7 +132,7 @@ class Assembler:
         if kind in mapped.leads and mapped.is_followed(kind, data, at, rows_end):
             return 0
         uuid, number, stamp = ev.read_gtid(data, start + ev.HEADER)
-        gtid = Gtid(ev.uuid_text(uuid), number)
+        gtid = tuple.__new__(Gtid, (ev.uuid_text(uuid), number))  # without a call in Python
         position = self.position
         if gtid in position:
             return 0
@@ -149,7 +149,11 @@ class Assembler:
             except MALFORMED:
                 return 0
             message = Transaction(gtid, [TableChanges(mapped.name, pairs)], stamp, size)
-        self.tables.note_write(mapped.name)
+        writes = self.tables.writes
+        if mapped.name in writes:
+            writes[mapped.name] += 1
+        else:
+            self.tables.note_write(mapped.name)
         position.add(gtid)
         self.committed_at = stamp
         self.resume.last = gtid, data[start + ev.HEADER : end - self._checksum_size]

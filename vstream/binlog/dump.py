@@ -76,7 +76,7 @@ def take(packets: PacketBuffer, assembler: Assembler) -> bool:
     if data[start + 5] == GTID:
         after = assembler.feed_whole(data, start + 1, end)
         if after:
-            packets.skip_to(after)
+            packets.at = after  # there the next one begins
             return True
     assembler.feed(data, start + 1, end)
     return True

@@ -30,14 +30,14 @@ class PacketBuffer:
         self.was_cut = False
         self._cuts = cuts
         self._data = b""
-        self._at = 0
+        self.at = 0  # where in the buffer that `next` gave last the next packet begins; who has read more may move it
         self._waiting: list[bytes] = []  # chunks behind `_data` that do not complete a packet yet
         self._waiting_size = 0
-        self._need = HEADER  # bytes from `_at` on that are needed before it is worth looking
-        self._parts: list[bytes] = []  # full packets before `_at`, whose content goes on in the one there
-        # The beginning of a content that is passed over: it goes on in the packet at `_at`, or `next` gave it last.
+        self._need = HEADER  # bytes from `at` on that are needed before it is worth looking
+        self._parts: list[bytes] = []  # full packets before `at`, whose content goes on in the one there
+        # The beginning of a content that is passed over: it goes on in the packet at `at`, or `next` gave it last.
         self._cut = b""
-        self._passing = 0  # bytes to be passed over before those at `_at`
+        self._passing = 0  # bytes to be passed over before those at `at`
 
     @property
     def size(self) -> int:
@@ -46,8 +46,8 @@ class PacketBuffer:
 
     @property
     def _behind(self) -> int:
-        """Bytes from `_at` on."""
-        return len(self._data) - self._at + self._waiting_size
+        """Bytes from `at` on."""
+        return len(self._data) - self.at + self._waiting_size
 
     def feed(self, chunk: bytes) -> None:
         if self._passing:
@@ -59,19 +59,15 @@ class PacketBuffer:
 
     def next(self) -> tuple[bytes, int, int] | None:
         """The next packet's content, or None until more is fed. The buffer is good until the next call."""
-        at = self._at
+        at = self.at
         data = self._data
         if at + HEADER <= len(data):
             size = data[at] | data[at + 1] << 8 | data[at + 2] << 16
             end = at + HEADER + size
             if end <= len(data) and size <= LARGEST and not self._parts and not self._cut:
-                self._at = end
+                self.at = end
                 return data, at + HEADER, end
         return self._next_slow()
-
-    def skip_to(self, at: int) -> None:
-        """Passes over further packets: the next one begins at `at` of the buffer that `next` gave last."""
-        self._at = at
 
     def _next_slow(self) -> tuple[bytes, int, int] | None:
         if self.was_cut:
@@ -79,18 +75,18 @@ class PacketBuffer:
         if self._behind < self._need:
             return None
         if self._waiting:
-            self._data = b"".join((self._data[self._at :], *self._waiting))
-            self._at = 0
+            self._data = b"".join((self._data[self.at :], *self._waiting))
+            self.at = 0
             self._waiting.clear()
             self._waiting_size = 0
         return self._whole()
 
     def _whole(self) -> tuple[bytes, int, int] | None:
         """One packet, or several that are one content. No byte is looked at twice."""
-        while self._at + HEADER <= len(self._data):
+        while self.at + HEADER <= len(self._data):
             data = self._data
-            start = self._at + HEADER
-            size = int.from_bytes(data[self._at : start - 1], "little")
+            start = self.at + HEADER
+            size = int.from_bytes(data[self.at : start - 1], "little")
             if size > LARGEST and not self._parts and not self._cut:
                 if start + KEPT > len(data):
                     self._need = HEADER + KEPT
@@ -105,9 +101,9 @@ class PacketBuffer:
                 self.was_cut = True
                 return self._cut, 0, KEPT
             if end > len(data):
-                self._need = end - self._at
+                self._need = end - self.at
                 return None
-            self._at, self._need = end, HEADER
+            self.at, self._need = end, HEADER
             if size == _FULL:
                 self._parts.append(data[start:end])
             elif not self._parts:
@@ -121,5 +117,5 @@ class PacketBuffer:
 
     def _pass_over(self, end: int) -> None:
         """What is behind `end` of the buffer comes next. Requires: no chunk waits."""
-        self._at, self._need = min(end, len(self._data)), HEADER
-        self._passing = end - self._at
+        self.at, self._need = min(end, len(self._data)), HEADER
+        self._passing = end - self.at

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import dataclass
 
 from dataflow.messages import Progress, Transaction
 from gtid_tracker.gtid import Gtid
@@ -11,12 +12,17 @@ from proxy.pump.visibility import RECENT, VisibleTimes
 from tests.support.fake_system import SERVER, FakeSystem
 
 
+@dataclass
+class Clock:
+    skew: float
+
+
 def committed(at: float) -> Transaction:
     return Transaction(Gtid(SERVER, 1), (), committed_at=at)
 
 
 def test_times_are_counted_by_the_sources_clock() -> None:
-    times = VisibleTimes(lambda: 2.0, lambda: 100.0)  # there it is 102 s
+    times = VisibleTimes(Clock(2.0), lambda: 100.0)  # there it is 102 s
     for at in (101.997, 101.997, 101.9, 103.0):  # the last seems to be committed in the future
         times.on_stream(committed(at))
     assert dict(times.buckets())[0.005] == 3
@@ -25,7 +31,7 @@ def test_times_are_counted_by_the_sources_clock() -> None:
 
 
 def test_what_has_no_time_or_concerns_no_cache_is_not_counted() -> None:
-    times = VisibleTimes(lambda: 0.0, lambda: 100.0)
+    times = VisibleTimes(Clock(0.0), lambda: 100.0)
     times.on_stream(committed(0.0))
     times.on_stream(Progress(Gtid(SERVER, 2)))
     assert times.buckets()[-1][1] == 0
@@ -33,7 +39,7 @@ def test_what_has_no_time_or_concerns_no_cache_is_not_counted() -> None:
 
 
 def test_quantiles_are_of_the_last_transactions() -> None:
-    times = VisibleTimes(lambda: 0.0, lambda: 100.0)
+    times = VisibleTimes(Clock(0.0), lambda: 100.0)
     for at in [0.5] * 10 + [100 - n / RECENT for n in range(RECENT)]:
         times.on_stream(committed(at))
     p50, p99 = times.quantiles(0.5, 0.99)
