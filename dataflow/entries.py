@@ -232,23 +232,23 @@ class Held:
         self.reader.memory.version += 1
         self.version = self.bodies = None
         if self.marks & LISTED:
-            self._unlist()
+            self.unlist()
 
     def renew(self) -> None:
         """It is linked to all that it is derived from, and nothing is encoded."""
         self.bodies = None
         if self.marks & LISTED:
-            self._unlist()
+            self.unlist()
         self.version = self.reader.memory.version
 
     def tell(self) -> None:
         """A change has come to a key with marks."""
         if self.marks & LISTED:
-            self._unlist()
+            self.unlist()
         if self.marks & WATCHED:
             self.reader.watches[self]()
 
-    def _unlist(self) -> None:
+    def unlist(self) -> None:
         self.marks &= ~LISTED
         self.reader.memory.used -= LISTED_BYTES
         if self.reader.entries.get(self.key, self) is self:  # else it was let go: what is listed came since
