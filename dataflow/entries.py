@@ -91,7 +91,7 @@ class Entry:
         self.owner = owner
         self.key = key
         self.content = content
-        self.size = shared(size)
+        self.size = _SIZES[size] if size < len(_SIZES) else size  # as `shared`
         self.since = 0
         self.dependents: Held | set[Held] | None = None
 
@@ -188,7 +188,7 @@ class Held:
     def size(self) -> int:
         """Bytes that it takes, encodings not included."""
         params = 0 if self.params is None else PARAMS_BYTES + sum([_bytes_of(value) for value in self.params])
-        return HELD_BYTES + params + (LISTED_BYTES if self.listed else 0)
+        return HELD_BYTES + params + (LISTED_BYTES if self.marks & LISTED else 0)
 
     def notify(self, watch: Callable[[], None] | None) -> None:
         """Sets who is told when a change comes, beside those who link the key now."""
@@ -231,23 +231,24 @@ class Held:
         """The encodings are the answer no more."""
         self.reader.memory.version += 1
         self.version = self.bodies = None
-        self._unlist()
+        if self.marks & LISTED:
+            self.unlist()
 
     def renew(self) -> None:
         """It is linked to all that it is derived from, and nothing is encoded."""
         self.bodies = None
-        self._unlist()
+        if self.marks & LISTED:
+            self.unlist()
         self.version = self.reader.memory.version
 
     def tell(self) -> None:
         """A change has come to a key with marks."""
-        self._unlist()
+        if self.marks & LISTED:
+            self.unlist()
         if self.marks & WATCHED:
             self.reader.watches[self]()
 
-    def _unlist(self) -> None:
-        if not self.listed:
-            return
+    def unlist(self) -> None:
         self.marks &= ~LISTED
         self.reader.memory.used -= LISTED_BYTES
         if self.reader.entries.get(self.key, self) is self:  # else it was let go: what is listed came since
@@ -333,7 +334,8 @@ def touch_all(entries: Sequence[Entry]) -> None:
 
 def relink(held: Held, deps: tuple[Entry, ...]) -> None:
     """Makes `deps` what `held` was derived from. Entries that it no longer needs, and nobody else does, are dropped."""
-    old = held.deps
+    links = held.links
+    old = links if isinstance(links, tuple) else (links,)
     if old == deps:  # the common case: the same single entry; entries compare by identity
         return
     held.links = deps[0] if len(deps) == 1 else deps

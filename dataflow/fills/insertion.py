@@ -104,8 +104,9 @@ class Insertion:
                 continue
             fill.kept[key] = True
             with suppress(EvaluationError):
-                fill.prove(held, self._is_own(held.deps), doubtful=key in doubtful)
-                self._done += len(held.deps) + fill.reader.weight(params, fill.reader.held_levels) // 2
+                deps = held.deps
+                fill.prove(held, self._is_own(deps), doubtful=key in doubtful)
+                self._done += len(deps) + fill.reader.weight(params, fill.reader.held_levels) // 2
         for held, params in long:
             yield from self._link(held, params)
             if not self._forward():

@@ -247,13 +247,10 @@ class RowsNode(LinearArrangement):
         touch(entry)
 
     def load(self, key: Key, rows: list[Row]) -> Entry:
-        content: Any
         if len(rows) == 1:
-            content = self._pack(rows[0])
-        elif len(rows) > LARGE and self._exact:
-            content = Bag(rows)
-        else:
-            content = list(map(self._pack, rows)) or NO_ROWS
+            packed = self._pack(rows[0])
+            return self.new_entry(key, packed, self._packed_bytes(packed))
+        content = Bag(rows) if len(rows) > LARGE and self._exact else list(map(self._pack, rows)) or NO_ROWS
         return self.new_entry(key, content, self._bytes_of(content))
 
     def load_in_parts(self, key: Key, rows: list[Row], most: int) -> Generator[None, None, Entry]:
