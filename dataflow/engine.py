@@ -12,7 +12,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from dataflow.fills.fill import Fill, Read
+from dataflow.fills.fill import Fill
+from dataflow.fills.read import Read
 from dataflow.fills.subscription import ENDED
 from dataflow.fills.waiting_reads import Reads
 from dataflow.messages import (
@@ -220,7 +221,7 @@ class Engine(Reads):
         fill = self._fills.get(answer.id)
         if fill is None:
             return []
-        if not fill.unasked:
+        if fill.unasked is None:
             tag = fill.reader.tag
             self.latency[tag] = 0.7 * self.latency.get(tag, answer.seconds) + 0.3 * answer.seconds
         contradiction = self.source.contradiction(answer.bracket, fill.floor)
@@ -244,7 +245,8 @@ class Engine(Reads):
             fill.error = error
             self._end(fill)
             return [effect for read in list(fill.reads) for effect in self._cannot_tell(read, error)]
-        if fill.checks and (check := fill.compare(answer.checks)) is not None:
+        checks = fill.checks
+        if checks.asked and (check := checks.compare(answer.checks, fill.told, fill.overlay)) is not None:
             self._end(fill)
             waiting = [read for read in fill.reads if read.waiter in self._reads]
             given_up = [effect for read in waiting for effect in self._give_up(read, "differs")]
@@ -320,7 +322,7 @@ class Engine(Reads):
         shared: list[Read] = []
         for read in fill.reads:
             if read.waiter in self._reads:
-                (alone if not isinstance(failed.error, OF_A_KEY) or read.covers(fill) else shared).append(read)
+                (alone if not isinstance(failed.error, OF_A_KEY) or read.covers(fill.keys) else shared).append(read)
         middle = (len(shared) + 1) // 2
         for half in (shared[:middle], shared[middle:]):
             self._groups += 1
@@ -376,7 +378,7 @@ class Engine(Reads):
             return self._settle_all(fill)
         finally:
             if not more:
-                fill.unpin()
+                fill.pins.release()
 
     def _place_more(self, fill: Fill, steps: Steps[None]) -> list[Effect]:
         """A fault is this fill's, not that of the step."""
@@ -391,7 +393,7 @@ class Engine(Reads):
         """Nobody waits for it: who does must be told at the position. What is to be compared first must be at the
         position, too. Of what no read asked for it is told at the position which keys are held."""
         waited_for = any(read.waiter in self._reads for read in fill.reads)
-        free = self._ahead_fills and not waited_for and not fill.unasked and not fill.doubtful()
+        free = self._ahead_fills and not waited_for and fill.unasked is None and not fill.checks.doubtful()
         return free and self.state.may_stand_ahead(fill)
 
     def _insert_ahead(self, fill: Fill) -> None:

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from dataflow.engine import Engine
-from dataflow.fills.fill import Fill, Read
+from dataflow.fills.fill import Fill
+from dataflow.fills.read import Read
 from dataflow.messages import Ddl, Effect, Gap, StreamEvent, Transaction, UpqueryAnswer, UpqueryFailed
 from dataflow.readers.reader import ReaderNode
 from gtid_tracker.gtid import GtidSet

@@ -82,7 +82,7 @@ class Insertion:
 
     def _hold_all(self) -> Steps[None]:
         fill = self._fill
-        doubtful = fill.doubtful() if fill.doubts else NONE
+        doubtful = fill.checks.doubtful() if fill.checks.doubts else NONE
         long: list[tuple[Held, Params]] = []
         several = len(fill.whole) + len(fill.partial) > self._most
         for key, params in (*fill.whole.items(), *fill.partial.items()):
@@ -98,7 +98,7 @@ class Insertion:
                 continue
             is_long = held.version is None and key in fill.reader.long
             if is_long or several:
-                fill.pin(held)
+                fill.pins.pin(held)
             if is_long:
                 long.append((held, params))
                 continue
@@ -111,7 +111,8 @@ class Insertion:
             yield from self._link(held, params)
             if not self._forward():
                 return
-        for key in fill.doubtful() - doubtful if fill.doubts else ():  # of reads that came while it was inserted
+        late_ones = fill.checks.doubtful() - doubtful if fill.checks.doubts else ()
+        for key in late_ones:  # of reads that came while it was inserted
             if (late := fill.reader.entries.get(key)) is not None and late.version is not None:
                 late.doubt()
 
@@ -132,7 +133,7 @@ class Insertion:
                     yield
                 if held.version == found.version and held.bodies is None:
                     held.stale()
-                    fill.prove(held, own, doubtful=held.key in fill.doubtful())
+                    fill.prove(held, own, doubtful=held.key in fill.checks.doubtful())
                 return
 
     def _let_go(self) -> None:
@@ -168,7 +169,7 @@ def insert_ahead(fill: Fill, hold: Hold) -> None:
             node.insert_ahead(entry, cut)
             placed.append(entry)
     fill.ahead = True
-    own, doubtful = set(placed), fill.doubtful()
+    own, doubtful = set(placed), fill.checks.doubtful()
     for key, params in fill.whole.items():
         fill.kept[key] = False
         with suppress(EvaluationError):  # as above
@@ -221,7 +222,7 @@ def _audited(fill: Fill, held: Held, params: Params) -> bool:
         return False
     same = repr(ours) == repr(theirs) or Counter(map(repr, ours)) == Counter(map(repr, theirs))
     if not same or not reader.stores(held, ours):
-        fill.different.append((held.key, params))
+        _differs(fill, held, params)
     return True
 
 
@@ -246,9 +247,14 @@ def _audited_in_steps(fill: Fill, held: Held, params: Params, forward: Callable[
         if same and bodies is not None:
             same = yield from _stored(reader, bodies, ours.rows)
         if not same:
-            fill.different.append((held.key, params))
+            _differs(fill, held, params)
         return True
     return False
+
+
+def _differs(fill: Fill, held: Held, params: Params) -> None:
+    assert fill.unasked is not None, "what reads wait for is not audited"
+    fill.unasked.different.append((held.key, params))
 
 
 def _stored(reader: ReaderNode, bodies: list[bytes | None], rows: list[Row]) -> Steps[bool]:

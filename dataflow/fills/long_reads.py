@@ -3,7 +3,7 @@ more."""
 
 from __future__ import annotations
 
-from dataflow.fills.fill import Read
+from dataflow.fills.read import Read
 from dataflow.readers.in_steps import RowsAt, Steps
 from gtid_tracker.gtid import GtidSet
 from sqltypes.errors import EvaluationError

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 
-from dataflow.fills.fill import Read
+from dataflow.fills.read import Read
 from dataflow.readers.derivation import Hole, Params, TooLong
 from dataflow.readers.in_steps import Holes, Steps
 from dataflow.readers.reader import ReaderNode

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 
-from dataflow.fills.fill import Read
+from dataflow.fills.read import Read
 from dataflow.messages import Keyed
 from dataflow.readers.derivation import Params
 from dataflow.readers.reader import ReaderNode

@@ -220,9 +220,9 @@ class State:
             at = self.ring.position.freeze()
             return True
 
-        if fill.audits:
+        if fill.unasked is not None and fill.unasked.audits:
             self.memory.count("audited_keys", (yield from audit(fill, forward)))
-            self.memory.count("audit_differences", len(fill.different))
+            self.memory.count("audit_differences", len(fill.unasked.different))
             return
         yield from Insertion(fill, self.hold, self.placed_at_once, forward).steps()
         if not fill.ended:

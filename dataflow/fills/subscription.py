@@ -23,7 +23,7 @@ from functools import partial
 from itertools import chain
 
 from dataflow.entries import Held
-from dataflow.fills.fill import Read
+from dataflow.fills.read import Read
 from dataflow.held.arrangement import UNBOUNDED
 from dataflow.messages import Changes, Effect
 from dataflow.readers.derivation import Params

@@ -18,9 +18,10 @@ from dataflow.entries import Entry, Held
 from dataflow.fills.carried import Record
 from dataflow.fills.demand import BEHIND
 from dataflow.fills.exact_fills import HotKeys
-from dataflow.fills.fill import SLOW_SECONDS, Fill, Read
+from dataflow.fills.fill import SLOW_SECONDS, Fill, Unasked
 from dataflow.fills.long_reads import LongRead, LongReads
 from dataflow.fills.missing import missing, params_of
+from dataflow.fills.read import Read
 from dataflow.fills.shards import Shards, ShardsOf, everywhere, in_groups
 from dataflow.fills.source_history import SourceHistory
 from dataflow.fills.state import State
@@ -222,8 +223,8 @@ class Reads:
             self._count, reader, whole, params_of(partial, keys), partial, sent=self._count, sent_at=self._clock()
         )
         fill.floor = self.source.floor
-        fill.add_checks(checked)
-        exact = exact and not fill.checks
+        fill.checks.add(checked, whole)
+        exact = exact and not fill.checks.asked
         request = fill.request(self.latency.get(reader.tag, 0.0) > SLOW_SECONDS, exact)
         request.shards = shards
         request.lower = self.source.known_lower(self.state.ring.pushed, self.state.ring.position.freeze())
@@ -280,8 +281,10 @@ class Reads:
         self, reader: ReaderNode, whole: dict[Key, Params], partial: dict[Key, Params], holes: Holes, audits: bool
     ) -> UpqueryRequest:
         self._count += 1
-        fill = Fill(self._count, reader, whole, partial, holes, sent=self._count, sent_at=self._clock(), unasked=True)
-        fill.audits = audits
+        unasked = Unasked(audits)
+        fill = Fill(
+            self._count, reader, whole, partial, holes, sent=self._count, sent_at=self._clock(), unasked=unasked
+        )
         fill.floor = self.source.floor
         request = fill.request(slow=True)
         request.shards = self.shards_of(reader, [*whole.items(), *partial.items()]) or None
@@ -338,7 +341,7 @@ class Reads:
         if read.since is not None and not read.since.issubset(fill.bracket.lower):
             self.memory.count("snapshots_too_old")
             return []  # it is told when the fill is at the position
-        if read.check is not None and read.check.sql not in fill.proved:
+        if read.check is not None and read.check.sql not in fill.checks.proved:
             return self._give_up(read, "unchecked")
         del self._reads[read.waiter]
         bracket = fill.bracket
@@ -444,13 +447,13 @@ class Reads:
 
     def _end(self, fill: Fill) -> None:
         fill.ended = True
-        if self._fills.pop(fill.id, None) is not None and fill.unasked:
+        if self._fills.pop(fill.id, None) is not None and fill.unasked is not None:
             self._unasked_ended.append(fill)
         self._unanswered.discard(fill.id)
         if fill.waiting:
             self._waits.remove(fill)
             fill.waiting = False
-        if fill.unasked:
+        if fill.unasked is not None:
             return  # no tracker knows of it
         tracker = fill.reader.program.root.tracker
         for key in fill.keys:
@@ -541,4 +544,5 @@ class Reads:
 def _filled(fill: Fill) -> Filled:
     asked = {**fill.whole, **fill.partial}
     holes = [(key, params) for key, params in asked.items() if not fill.kept.get(key, False)]
-    return Filled(fill.id, len(asked), holes, fill.rows, fill.different, fill.error)
+    unasked = fill.unasked or Unasked()
+    return Filled(fill.id, len(asked), holes, unasked.rows, unasked.different, fill.error)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from dataflow.fills.fill import Read
+from dataflow.fills.read import Read
 from dataflow.operators.answer import AnswerNode
 from dataflow.readers.derivation import Params
 from dataflow.readers.reader import ReaderNode

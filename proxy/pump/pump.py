@@ -12,7 +12,8 @@ from time import monotonic
 
 from dataflow.engine import Engine
 from dataflow.fills.demand import BEHIND, Demand
-from dataflow.fills.fill import Fill, Read
+from dataflow.fills.fill import Fill
+from dataflow.fills.read import Read
 from dataflow.fills.shards import root_rows
 from dataflow.guard import Guard
 from dataflow.messages import (

@@ -8,7 +8,7 @@ import pytest
 
 import dataflow.operators.answer
 from dataflow.entries import Entries
-from dataflow.fills.fill import Read
+from dataflow.fills.read import Read
 from dataflow.operators.answer import ANY, MOST_COMBINATIONS, AnswerNode
 from sqltypes.expression import Key, Row
 from tests.support.engine_rig import Rig

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 import pytest
 
 from dataflow.entries import Entries
-from dataflow.fills.fill import Read
+from dataflow.fills.read import Read
 from dataflow.messages import (
     Changes,
     Ddl,

@@ -8,7 +8,7 @@ import pytest
 
 import dataflow.engine
 import dataflow.fills.waiting_reads
-from dataflow.fills.fill import Read
+from dataflow.fills.read import Read
 from dataflow.messages import Effect, Failed, Gap, Ready, Transaction, UpqueryAnswer, UpqueryFailed, UpqueryRequest
 from dataflow.readers.derivation import Params
 from dataflow.readers.reader import ReaderNode

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from dataflow.engine import Engine
-from dataflow.fills.fill import Fill, Read
+from dataflow.fills.fill import Fill
+from dataflow.fills.read import Read
 from dataflow.fills.state import State
 from dataflow.guard import Guard
 from dataflow.messages import (

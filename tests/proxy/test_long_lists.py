@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Sequence
 from typing import Any, cast
 
-from dataflow.fills.fill import Read
+from dataflow.fills.read import Read
 from dataflow.messages import UpqueryRequest
 from proxy.cache.key_binder import MOST_KEYS, KeyBinder
 from proxy.mysql.wire.rows import FORMATS, TEXT

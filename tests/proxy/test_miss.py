@@ -10,7 +10,7 @@ from typing import Any, cast
 import pytest
 
 from dataflow.engine import Engine
-from dataflow.fills.fill import Read
+from dataflow.fills.read import Read
 from dataflow.messages import Ready, UpqueryAnswer, UpqueryRequest
 from gtid_tracker.bracket import Bracket
 from gtid_tracker.gtid import GtidSet

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from dataflow.engine import Engine
-from dataflow.fills.fill import Read
+from dataflow.fills.read import Read
 from dataflow.messages import UpqueryAnswer, UpqueryFailed, UpqueryRequest
 from gtid_tracker.bracket import Bracket
 from gtid_tracker.gtid import GtidSet

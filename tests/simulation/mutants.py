@@ -468,7 +468,7 @@ MUTANTS = (
     Mutant(
         "refused",
         "an error goes to the reads of all keys of its upquery",
-        edit(Engine, "on_failed", ("or read.covers(fill)", "or True")),
+        edit(Engine, "on_failed", ("or read.covers(fill.keys)", "or True")),
     ),
     Mutant("large fills", "each slice has a bracket of its own", attribute(Bulk, "bracket", Bulk.first_bracket)),
     *LARGE_CHANGES,

@@ -191,8 +191,8 @@ _FILL_TYPES: dict[tuple[int, int], list[SqlType]] = {}
 def types_of(fill: Fill) -> list[list[SqlType]]:
     """Of what each statement of the fill returns, the types. Requires: its plan is one of `query`, which are never
     freed."""
-    types = [_fill_types(fill.reader.plan, ask.level) for ask in fill.asks]
-    reached: list[list[SqlType]] = [[INT] for _ in fill.crossings]  # behind each answer
+    types = [_fill_types(fill.reader.plan, ask.level) for ask in fill.asked.of]
+    reached: list[list[SqlType]] = [[INT] for _ in fill.asked.crossings]  # behind each answer
     return [each for answer in types for each in (answer, *reached)]
 
 

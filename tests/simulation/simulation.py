@@ -21,7 +21,7 @@ from typing import cast
 from dataflow.changes.large_change import Sizes
 from dataflow.engine import Engine
 from dataflow.fills.demand import BEHIND
-from dataflow.fills.fill import Read
+from dataflow.fills.read import Read
 from dataflow.messages import (
     Changes,
     Check,

@@ -6,7 +6,7 @@ import sqlite3
 from collections.abc import Mapping, Sequence
 
 from dataflow.engine import Engine
-from dataflow.fills.fill import Read
+from dataflow.fills.read import Read
 from dataflow.messages import Effect, Pair, TableChanges, Transaction, UpqueryAnswer
 from dataflow.messages import UpqueryRequest as Request
 from dataflow.readers.reader import ReaderNode
@@ -104,7 +104,7 @@ class Rig:
         for request in requests:
             fill = self.engine._fills[request.id]
             results = []
-            for statement, ask in zip(request.statements, fill.asks, strict=True):
+            for statement, ask in zip(request.statements, fill.asked.of, strict=True):
                 rows = list(base.execute(transpiled(statement.sql)))
                 types = [type_ for _, type_ in fill_columns(fill.reader.nodes[ask.level].plan)]
                 results.append([canonical(row, types) if types else row for row in rows])

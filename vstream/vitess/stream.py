@@ -174,8 +174,11 @@ class VitessStream:
             opened = self._vtgate.opened(channel)
             while True:
                 began = clock()
-                connection = Connection(self._vtgate, opened, self._assembler, periods, self._lag, lambda: self.busy())
+                connection: Connection | None = None
                 try:
+                    connection = Connection(
+                        self._vtgate, opened, self._assembler, periods, self._lag, lambda: self.busy()
+                    )
                     await self._follow(connection)
                 except Lost as lost:
                     self._on_lost(str(lost), lost.code)
@@ -188,7 +191,7 @@ class VitessStream:
                     _log.exception("a change could not be taken")
                     self._begin_anew(f"a change could not be taken: {error!r}")
                 # What cannot be followed may come again soon, and everything is dropped each time.
-                fruitful = connection.received and not self._missed
+                fruitful = connection is not None and connection.received and not self._missed
                 pauses.failures = 1 if fruitful or clock() - began > periods.largest_pause else pauses.failures + 1
                 await pauses.wait()
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from dataflow.fills.demand import BEHIND
-from dataflow.fills.fill import Read
+from dataflow.fills.read import Read
 from dataflow.messages import Effect, Failed, Ready
 from gtid_tracker.gtid import GtidSet
 from tests.support.engine_rig import NOTHING, ROWS, Rig, gtids

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from dataflow.fills.fill import Read
+from dataflow.fills.read import Read
 from dataflow.fills.shards import MOST_KEYS, by_root, root_rows
 from dataflow.messages import Changes, Keyed, Progress, UpqueryAnswer
 from dataflow.messages import UpqueryRequest as Request

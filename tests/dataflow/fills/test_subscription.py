@@ -10,7 +10,7 @@ import pytest
 
 import dataflow.readers.in_steps
 from dataflow.fills import subscription
-from dataflow.fills.fill import Read
+from dataflow.fills.read import Read
 from dataflow.fills.subscription import BROUGHT, difference
 from dataflow.messages import Changes, Ddl, Effect, Failed, Gap, UpqueryFailed
 from gtid_tracker.gtid import Gtid

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 import pytest
 import structlog
 
-from dataflow.fills.fill import Read
+from dataflow.fills.read import Read
 from dataflow.messages import (
     Ddl,
     Differs,
