@@ -17,7 +17,8 @@ SPARK_READY := $(VENV)/.ready-for-spark
 # As pip does with what it installs: without bytecode a start takes half as long again, and where PYTHONDONTWRITEBYTECODE
 # is set Python would never keep it. What is up to date is passed over; a tree that cannot be written to serves as it is.
 SERVED := upwell proxy bulk external_upquery vstream dataflow planner gtid_tracker sqltypes
-COMPILE = $(PY) -m compileall -qq $(SERVED) || true
+# Compiled modules that are not of the sources beside them run nothing.
+COMPILE = { $(PY) -m compileall -qq $(SERVED) || true; } && $(PY) -m upwell.form
 
 # Given on the command line: make run UPSTREAM=mysql://user:password@host:port[/database] SCALE=small
 # or UPSTREAM='vitess://user:password@host:port/keyspace?grpc=host:port', with ARGS=--load to load the sample first
@@ -100,6 +101,16 @@ test: $(DEV_READY)  ## the tests that a change reaches, on a real MySQL; ALL=1: 
 
 unit: $(DEV_READY)  ## the tests that need no MySQL: SEED=n draws other random cases
 	@$(PYTEST) tests $(SPREAD) $(if $(SEED),--hypothesis-seed=$(SEED)) $(ARGS)
+
+.PHONY: compiled interpreted compiled-check
+compiled: $(DEV_READY)  ## compile the modules that changes of rows go through, in place, by mypyc: a minute
+	@$(PY) hatch_build.py compiled
+
+interpreted: $(DEV_READY)  ## take the compiled modules away
+	@$(PY) hatch_build.py interpreted
+
+compiled-check: $(DEV_READY)  ## compile a copy of the tree, and run the tests that reach compiled code there
+	@$(PY) -m integration.packaging.compiled_check $(ARGS)
 
 ##@ campaigns, of any length
 .PHONY: sim mutants

@@ -10,14 +10,18 @@ from __future__ import annotations
 
 import gc
 import os
+import re
 import ssl
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
 import structlog
 from hypothesis import settings
+
+from upwell.form import form
 
 ROOT = Path(__file__).parent
 # By group of tests that no change reaches: its files, which are not collected.
@@ -175,8 +179,42 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
         terminalreporter.write_line(in_words(name, files))
 
 
+# What compiled code says to a class of a test's own that stands in for one of its own.
+STANDS_IN = re.compile(r"interpreted classes cannot inherit from compiled|object expected; got tests\.")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_pyfunc_call() -> Generator[None, object, object]:
+    """A test whose own class stands in for a compiled one is left out, as below."""
+    try:
+        return (yield)
+    except TypeError as error:
+        if form().modules and STANDS_IN.search(str(error)):
+            pytest.skip(f"stands in for a compiled class: {error}")
+        raise
+
+
+def skip_faults_in(modules: frozenset[str]) -> None:
+    """A test that replaces a function of a compiled module, which compiled callers would not see, is left out with a
+    line that says so. It runs with the interpreted modules. Other values of a module can be replaced in both forms."""
+    plant = pytest.MonkeyPatch.setattr
+
+    def setattr_or_skip(self: pytest.MonkeyPatch, target: Any, name: Any, *arguments: Any, **options: Any) -> None:
+        owner = target.__name__ if isinstance(target, ModuleType) else getattr(target, "__module__", "")
+        if owner in modules and callable(getattr(target, name, None)):
+            pytest.skip(f"replaces {owner}.{name}, which is compiled")
+        plant(self, target, name, *arguments, **options)
+
+    pytest.MonkeyPatch.setattr = setattr_or_skip  # type: ignore[method-assign]
+
+
 def pytest_configure(config: pytest.Config) -> None:
     """Cases that hypothesis draws are the same each time, unless a seed is given; a busy machine may take long."""
+    running = form()
+    if running.stale:
+        raise pytest.UsageError(f"compiled modules are {running.stale}")
+    if running.modules:
+        skip_faults_in(frozenset(path.removesuffix(".py").replace("/", ".") for path in running.modules))
     config.stash[LEFT_OUT] = leave_out(config)
     config.stash[VITESS_BUILT] = vitess_is_built(config)
     settings.register_profile("upwell", deadline=None, derandomize=config.getoption("--hypothesis-seed") is None)

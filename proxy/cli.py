@@ -21,12 +21,14 @@ import click
 import structlog
 import uvloop
 
+import upwell
 from external_upquery.address import parse_upstream
 from proxy.loop.log_lines import LogLines, Rate
 from proxy.settings.config import BY_NAME, SETTINGS, Config, Setting, from_process, upstream_from_process
 from proxy.settings.machine import clients_within, raise_open_files, too_few_files
 from sqltypes.errors import ConfigError, UpwellError
 from upwell.command import Failed, json_option, print_json
+from upwell.form import form
 
 if TYPE_CHECKING:
     from sqltypes.source_checks import Finding
@@ -106,13 +108,14 @@ async def until_stopped(config: Config, read: Callable[[], Config]) -> None:
     async def session() -> None:
         files, mysql = raise_open_files(), config.mysql
         wanted = mysql.connections if mysql.connections_given else min(mysql.connections, FEW_CLIENTS)
-        complaint = too_few_files(files, wanted)
+        complaints = {"few_open_files": too_few_files(files, wanted), "stale_modules": form().stale}
         # Whoever comes beyond these is told (1040): without a file left, nobody could be.
         mysql = replace(mysql, connections=min(mysql.connections, max(1, clients_within(files))))
         async with running(replace(config, mysql=mysql)) as app:
             started.set()
-            if complaint:  # of one that starts: what does not has one line to say
-                log.warning("few_open_files", why=complaint)
+            for event, why in complaints.items():  # of one that starts: what does not has one line to say
+                if why:
+                    log.warning(event, why=why)
 
             async def read_again() -> None:
                 nonlocal config
@@ -158,7 +161,7 @@ def set_level(config: Config) -> None:
 def run_doctor(as_json: bool, **options: str | None) -> None:
     # Here, and not above: `serve` starts sooner without it.
     from external_upquery.mysql.doctor import check
-    from sqltypes.source_checks import Severity
+    from sqltypes.source_checks import Finding, Severity
 
     url, connections = upstream_from_process(by_name(options))
     upstream = parse_upstream(url)
@@ -173,6 +176,10 @@ def run_doctor(as_json: bool, **options: str | None) -> None:
             findings = check(upstream, connections=connections)
             if not any(finding.severity is Severity.ERROR for finding in findings):
                 findings.append(second_opinion.check(upstream))
+    running_form = form()
+    severity = Severity.WARNING if running_form.stale else Severity.OK
+    seen = f"{upwell.__version__}, {running_form.plain}"
+    findings.insert(0, Finding("upwell", severity, seen, needed=running_form.stale))
     if as_json:
         print_json([asdict(finding) | {"severity": finding.severity.value} for finding in findings])
     else:

@@ -14,13 +14,12 @@ import importlib
 import os
 import sys
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import click
 
-HERE = Path(__file__).resolve().parent
-APP_DIR = HERE / "app" if (HERE / "app").is_dir() else HERE.parent
+from upwell.form import APP_DIR
+
 APP_PACKAGES = frozenset(
     {"proxy", "bulk", "external_upquery", "vstream", "dataflow", "planner", "gtid_tracker", "sqltypes", "upwell"}
 )
@@ -70,9 +69,18 @@ def commands() -> click.Group:
     from upwell.bench import bench
     from upwell.command import cache
     from upwell.fill_command import fill
+    from upwell.form import form
 
-    group = click.Group("upwell", help="A caching proxy beside MySQL.")
-    group = click.version_option(upwell.__version__, message="upwell %(version)s")(group)
+    def show_version(context: click.Context, option: click.Parameter, asked: bool) -> None:
+        if asked:
+            click.echo(f"upwell {upwell.__version__} ({form()})")
+            context.exit()
+
+    version = click.Option(
+        ["--version"], is_flag=True, is_eager=True, expose_value=False, callback=show_version,
+        help="Show the version, and whether modules run compiled.",
+    )  # fmt: skip
+    group = click.Group("upwell", help="A caching proxy beside MySQL.", params=[version])
     group.add_command(forwarded("serve", "Run the proxy."))
     group.add_command(
         forwarded("doctor", "Check whether the database can be cached, and print what mends each finding.")

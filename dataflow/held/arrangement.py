@@ -13,7 +13,7 @@ upquery's answer forward.
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
@@ -87,7 +87,7 @@ class Memory:
         self.counters[name] = self.counters.get(name, 0) + by
 
 
-class Arrangement(ABC):
+class Arrangement:
     """One fill arrangement of the running graph.
 
     Invariants:

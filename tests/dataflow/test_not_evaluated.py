@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import pytest
+
 from dataflow.messages import TableChanges, Transaction
 from gtid_tracker.gtid import Gtid
 from sqltypes.errors import EvaluationError
 from tests.support.engine_rig import OLD, ROWS, Rig
 
 
-def test_a_change_that_cannot_be_evaluated_empties_the_keys_that_it_concerns() -> None:
+def test_a_change_that_cannot_be_evaluated_empties_the_keys_that_it_concerns(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     made = Rig(ROWS)
     for key in (1, 2, 3):
         made.fill_from({1: (1, 1, 1), 2: (2, 2, 1), 3: (3, 3, 1)}, key)
@@ -21,7 +25,7 @@ def test_a_change_that_cannot_be_evaluated_empties_the_keys_that_it_concerns() -
             raise EvaluationError("planted")
         change(entries, before, after, *given)
 
-    node.change = fails  # type: ignore[attr-defined]
+    monkeypatch.setattr(node, "change", fails)
     made.engine.on_stream(
         Transaction(Gtid(OLD, 2), [TableChanges("test.t", [((1, 1, 1), (1, 2, 1)), ((3, 3, 1), (3, 3, 5))])])
     )

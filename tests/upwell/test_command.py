@@ -122,7 +122,7 @@ def launched(*arguments: str, python: tuple[str, ...] = ()) -> subprocess.Comple
 
 def test_the_launcher_says_its_version() -> None:
     ran = launched("--version")
-    assert (ran.returncode, ran.stdout) == (0, f"upwell {upwell.__version__}\n")
+    assert (ran.returncode, ran.stdout) == (0, f"upwell {upwell.__version__} (interpreted)\n")
 
 
 def test_help_lists_what_there_is_and_only_that() -> None:

@@ -1,0 +1,57 @@
+"""Compiles a copy of the tree, and runs there the tests that reach compiled code: `make compiled-check`.
+
+Unit tests of the compiled packages, the simulation, and some of each kind on a real MySQL. What plants faults in
+compiled modules is left out there (`conftest.py`), so mutants are the interpreted tree's.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+TESTS = (
+    "tests/dataflow",
+    "tests/gtid_tracker",
+    "tests/vstream/binlog",
+    "tests/simulation/test_simulation.py",
+    "integration/protocol/test_mysql_reads.py",
+    "integration/protocol/test_faults.py",
+    "integration/caches/test_mysql_auto_cache.py",
+    "integration/prepared/test_prepared_hits.py",
+    "integration/stream/test_odd_ddl.py",
+    "integration/transactions/test_mysql_repeatable_read.py",
+)
+
+
+def copied(root: Path, folder: Path) -> Path:
+    """What git knows of the tree, or would add to it."""
+    listed = subprocess.run(
+        ["git", "ls-files", "-co", "--exclude-standard", "-z"], cwd=root, capture_output=True, text=True, check=True
+    )
+    for name in filter(None, listed.stdout.split("\0")):
+        if (root / name).is_file():
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(root / name, folder / name)
+    return folder
+
+
+def main(arguments: Sequence[str]) -> int:
+    with tempfile.TemporaryDirectory(prefix="upwell-compiled-") as folder:
+        tree = copied(ROOT, Path(folder))
+        compiled = subprocess.run([sys.executable, "hatch_build.py", "compiled"], cwd=tree, check=False)
+        if compiled.returncode:
+            return compiled.returncode
+        environment = os.environ | {"PYTHONPATH": str(tree)}
+        options = ["-q", "-n", "auto", "--timeout=300", *(arguments or TESTS)]
+        tested = subprocess.run([sys.executable, "-m", "pytest", *options], cwd=tree, env=environment, check=False)
+        return tested.returncode
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
