@@ -393,7 +393,7 @@ MUTANTS = (
         "what is let go takes the answers above with it",
         edit(Arrangement, "let_go", ("reader.let_go()", "pass")),
     ),
-    Mutant("reads", "a changed key is listed no more", attribute(Held, "_unlist", lambda self: None)),
+    Mutant("reads", "a changed key is listed no more", attribute(Held, "unlist", lambda self: None)),
     Mutant(
         "events",
         "what is let go is listed no more",
