@@ -53,7 +53,10 @@ class RowsNode(LinearArrangement):
             gone, come = self._narrow(before), self._narrow(after)
             if self._exact and gone == come:
                 return  # the columns that changed are not among those held
-            self._replace(entries, old, gone, come)
+            if old.content.__class__ is not Bag:
+                self._exchange(entries, old, self._pack(gone), self._pack(come))
+            else:
+                self._replace(entries, old, gone, come)
             return
         if old is not None and before is not None:
             self._remove(entries, old, self._narrow(before))

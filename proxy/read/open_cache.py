@@ -70,17 +70,20 @@ class OpenCache:
 
     @property
     def plain_int(self) -> bool:
-        self.renew()
+        if self.plan.generation != self._cache.generation:
+            self.renew()
         return self.plan.plain_int and not self.plan.single
 
     @property
     def lists(self) -> bool:
-        self.renew()
+        if self.plan.generation != self._cache.generation:
+            self.renew()
         return self.stored_list is not nothing_listed
 
     @property
     def tells(self) -> tuple[int, ...]:
-        self.renew()
+        if self.plan.generation != self._cache.generation:
+            self.renew()
         return self.plan.tells
 
     @property

@@ -10,7 +10,7 @@ import asyncio
 import ssl
 import time
 from collections.abc import Callable
-from typing import NoReturn
+from typing import NoReturn, Protocol
 
 import structlog
 
@@ -89,6 +89,12 @@ def _refusal(data: bytes, start: int, end: int) -> DumpLost:
     return DumpLost(data[start + 9 : end].decode(errors="replace"), number)
 
 
+class Follower(Protocol):
+    """Who takes what a reader gives. `busy`: whether it still works on the last message."""
+
+    busy: Callable[[], bool]
+
+
 class DumpReader:
     """One connection. `run` ends with DumpLost, DumpBroken or HistoryLost, or by being cancelled.
 
@@ -100,10 +106,11 @@ class DumpReader:
         session: Session,
         assembler: Assembler,
         lag: Lag,
-        busy: Callable[[], bool] = never,
+        follower: Follower | None = None,
     ) -> None:
-        """Requires: the dump was asked for on the session."""
-        self.busy = busy
+        """Requires: the dump was asked for on the session. `follower`: may be busy with what it was given."""
+        self.busy = never
+        self._follower: Follower = self if follower is None else follower
         self._session = session
         self._socket = session.socket
         self._assembler = assembler
@@ -178,7 +185,7 @@ class DumpReader:
 
     def _decode(self, deadline: float) -> bool:
         """True when all that was received is decoded, False when the slice is over."""
-        assembler, packets, busy = self._assembler, self._packets, self.busy
+        assembler, packets, busy = self._assembler, self._packets, self._follower.busy
         while True:
             for _ in range(_EVENTS_BETWEEN_LOOKS):
                 if busy():

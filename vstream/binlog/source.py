@@ -92,12 +92,9 @@ class BinlogSource:
         self._no_way = ""  # why MySQL does not go on from the position
         self._doubted = ""  # why the login under way is not to be followed
         self._refusal = Refusal()
+        self.skew = 0.0
         self._known: Known | None = None  # what the server told of itself at the last login
         self._broken_at: tuple[Gtid | None, int | None] | None = None
-
-    @property
-    def skew(self) -> float:
-        return self._known.skew if self._known is not None else 0.0
 
     @property
     def resets(self) -> int:
@@ -164,7 +161,7 @@ class BinlogSource:
         self._sink = sink
         self.asking.start(named=_names_columns(session))
         self._assembler.position.update(start)
-        self.history, self._known = session.server_uuid, _known(session)
+        self.history, self._known, self.skew = session.server_uuid, _known(session), session.skew
         self._lag.current()
         self._task = asyncio.get_running_loop().create_task(self._run(session), name="binlog")
         return start
@@ -249,7 +246,7 @@ class BinlogSource:
         await self._replica.request_dump(session, position)
         if self._doubted:
             raise DumpLost(self._doubted)
-        reader = self._reader = DumpReader(session, assembler, self._lag, lambda: self.busy())
+        reader = self._reader = DumpReader(session, assembler, self._lag, self)
         assembler.committed_at = 0.0
         assembler.resume.connect()
         _log.info("following the binlog", server=session.server_uuid)
@@ -271,12 +268,12 @@ class BinlogSource:
             self._begin_anew(session, reason)
         elif known is not None and known.restarted(told):
             self._give(Restarted(self.position))
-        self.history, self._known = session.server_uuid, told
+        self.history, self._known, self.skew = session.server_uuid, told, session.skew
 
     def _begin_anew(self, session: Session, reason: str) -> None:
         told, self._no_way = bool(self._no_way), ""
         self._assembler.begin_anew(MutableGtidSet(session.executed))
-        self.history, self._known = session.server_uuid, _known(session)
+        self.history, self._known, self.skew = session.server_uuid, _known(session), session.skew
         self._gap(reason, told=told)
 
     def _on_dump_lost(self, lost: DumpLost) -> None:

@@ -95,7 +95,9 @@ class PassThrough:
         elif route.effects.resolves:
             self._before_resolving(route)
         names = self._names(data) if route.effects.recodes else None
-        sent = Sent(now.transactional, now.autocommit, now.in_transaction, now.wrote, state.known, names)
+        within, autocommit = now.in_transaction, now.autocommit
+        transactional = within or now.begun != 0 or not autocommit
+        sent = Sent(transactional, autocommit, within, now.wrote, state.known, names)
         victim = None
         if route.statement.kind is StatementKind.KILL:
             victim = self._victim(data)
