@@ -87,8 +87,8 @@ class Connection:
         return self._assembler.behind if self.following and self._goal is NOTHING else None
 
     def end(self, error: Exception) -> None:
-        """Gives the connection up: `run` raises this."""
-        self._given_up = error
+        """Gives the connection up: `run` raises this, or what it was given up for before."""
+        self._given_up = self._given_up or error
         self._call.cancel()
 
     def begun(self) -> None:

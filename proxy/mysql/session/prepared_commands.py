@@ -129,8 +129,8 @@ class PreparedCommands:
             return
         if marks != statement.marks:
             route = self._shared.large
-        bounds = none and not (statement.parameters or statement.bound.turned)
-        if bounds and self._passing.bound_here(data, route):
+        none &= not statement.bound.turned  # else no cache would have its executions
+        if none and not statement.parameters and self._passing.bound_here(data, route):
             return
         name, noted = cache.name if cache is not None else "", target.text if none else None
         self._passing.statement(data, route, why, cache=name, noted=noted)

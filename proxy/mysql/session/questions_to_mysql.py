@@ -110,7 +110,7 @@ def asked_first(session: Asking, first: FirstQuestions, packets: bytes = b"") ->
 async def learn_first(session: Asking, new: NewSessions, asked: Asked) -> None:
     """Takes over what MySQL says to its first questions. If the session has not begun as the last one did, its trackers
     are switched on once more. Raises SourceDown, Malformed."""
-    state, first = session.state, asked.first
+    state, wanted = session.state, asked.first
     found = await asked.found
     _learn(state, found)  # while MySQL switches the trackers on
     if found.error is None:
@@ -118,14 +118,14 @@ async def learn_first(session: Asking, new: NewSessions, asked: Asked) -> None:
         tracks = {name: text or "" for name, text in zip(TRACKS, row[-len(TRACKS) :], strict=True)}
         if tracks != new.first.tracks:
             new.first = FirstQuestions(tracks)
+        wanted = new.first  # which may be another session's behind each wait
         state.tracks.learn(tracks)
     outcome = await asked.switched
-    if new.first.ours != first.ours and found.error is None:
-        first = new.first
-        outcome = await session.server.ask(session.query(first.statement), Kind.RESULT)
+    if wanted.ours != asked.first.ours:
+        outcome = await session.server.ask(session.query(wanted.statement), Kind.RESULT)
     _switched(state, outcome)
     if found.error is None and outcome.error is None:
-        state.variables.values.update(first.ours)
+        state.variables.values.update(wanted.ours)
         state.variables.judge_anew()
 
 

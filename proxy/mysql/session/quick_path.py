@@ -307,7 +307,7 @@ class QuickPath:
         quoted, looked = text is not sent, None
         entry, values = self._shared.texts.find(text, self._state.database)
         route = entry.attached
-        by_clock = route is not None and route.by_clock
+        by_clock = route.by_clock if route is not None else MAY_HAVE.search(sent) is not None
         hinted = self._variables.mode_hint != b"" and route not in self.kinds
         if hinted or by_clock:
             looked = self._shared.find(text, self._state, eof=self._context.eof)

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine
+from functools import partial
 from typing import cast
 
 import structlog
@@ -252,7 +253,14 @@ class Relay:
             return
         self.occupy()
         self.task = asyncio.get_running_loop().create_task(self._run(coroutine))
-        self.task.add_done_callback(lambda _: coroutine.close())  # it may be cancelled before it has begun
+        self.task.add_done_callback(partial(self._after, coroutine))
+
+    def _after(self, coroutine: Coroutine[None, None, None], task: asyncio.Task[None]) -> None:
+        """A task has ended. One that was cancelled before it had begun has told nobody: MySQL's connection is lost."""
+        coroutine.close()
+        if task.cancelled() and not self.closed:
+            self.task = None
+            self.lose()
 
     def look_last(self, coroutine: Coroutine[None, None, None]) -> None:
         """As `start`, of a session whose client goes. That it has gone ends nothing: what it leaves must be known."""

@@ -9,9 +9,18 @@ import pytest
 
 from gtid_tracker.gtid import GtidSet
 from proxy.mysql.reads.trackerless import Positions
-from proxy.mysql.session.questions_to_mysql import ASK_WORKLOAD, forget_lost, hidden_table, refresh
+from proxy.mysql.session import questions_to_mysql
+from proxy.mysql.session.questions_to_mysql import (
+    ASK_WORKLOAD,
+    Asked,
+    NewSessions,
+    forget_lost,
+    hidden_table,
+    learn_first,
+    refresh,
+)
 from proxy.mysql.state.session_state import SessionState
-from proxy.mysql.state.session_variables import ASK
+from proxy.mysql.state.session_variables import ASK, ASK_COLUMNS, BETWEEN, TOGETHER
 from proxy.mysql.wire.packets import STATUS_AUTOCOMMIT, STATUS_IN_TRANS, ErrorAnswer, lenenc, packet
 from proxy.mysql.wire.responses import NO_STATUS, Kind, Outcome
 from sqltypes.errors import SourceDown, SourceError
@@ -146,3 +155,59 @@ def test_what_cannot_be_asked_in_a_transaction_is_not_known() -> None:
     session.state.transaction.in_transaction, session.state.token_known = True, False
     asyncio.run(refresh(session))
     assert session.asked == [] and not session.state.known
+
+
+@dataclass
+class Begun:
+    """A session that has just begun. `switched` is set by hand; `sent`: what it is sent behind that."""
+
+    outcome: Outcome
+    state: SessionState = field(default_factory=SessionState)
+    positions: Positions | None = None
+    sent: list[bytes] = field(default_factory=list)
+
+    @property
+    def server(self) -> Begun:
+        return self
+
+    def query(self, sql: str) -> bytes:
+        return sql.encode()
+
+    def ask(self, packets: bytes, kind: Kind) -> asyncio.Future[Outcome]:
+        answer: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
+        self.sent += [packets] if packets else []
+        answer.set_result(self.outcome)
+        return answer
+
+
+def test_sessions_that_begin_otherwise_at_once_have_the_trackers_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One is told of all GTIDs by MySQL's own setting; the one that begins behind it is not."""
+    monkeypatch.setattr(questions_to_mysql, "_learn", lambda state, found: None)  # the rest of the answer is none here
+
+    def begins_with(gtids: str) -> Outcome:
+        together = BETWEEN.join(gtids if name == "session_track_gtids" else "" for name in TOGETHER)
+        return row(*[""] * (ASK_COLUMNS - 1), together)
+
+    async def scenario() -> None:
+        new = NewSessions()
+        loop = asyncio.get_running_loop()
+        sessions = [Begun(begins_with(gtids)) for gtids in ("ALL_GTIDS", "OFF")]
+        asked = []
+        for session in sessions:
+            found, switched = loop.create_future(), loop.create_future()
+            found.set_result(session.outcome)
+            asked.append(Asked(new.first, found, switched))
+        learning = [
+            loop.create_task(learn_first(session, new, one)) for session, one in zip(sessions, asked, strict=True)
+        ]
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        for one in asked:
+            one.switched.set_result(Outcome(STATUS_AUTOCOMMIT, None, b"", []))
+        await asyncio.gather(*learning)
+        first, second = sessions
+        assert any(b"ALL_GTIDS" in sent for sent in first.sent), "it is switched on once more, to what it had"
+        assert first.state.variables.values.get("session_track_gtids") == "ALL_GTIDS"
+        assert second.state.variables.values.get("session_track_gtids") == "OWN_GTID"
+
+    asyncio.run(scenario())
