@@ -38,13 +38,13 @@ class HeldAnswers:
     def _look(self, reader: ReaderNode, binding: Binding, *, given: bool, joined: bool) -> Seen:
         trust = self._cache.trust
         due: list[Held | None] = []
-        found = self._looked(reader, binding, trust, due, given=given, joined=joined)
-        if not due:
-            return found
-        if isinstance(found, bytes):
-            return Due(found, due)
-        let_go(due)
-        return found
+        found: Seen = Missing.HOLE
+        try:
+            found = self._looked(reader, binding, trust, due, given=given, joined=joined)
+        finally:
+            if due and not isinstance(found, bytes):
+                let_go(due)
+        return Due(found, due) if due and isinstance(found, bytes) else found
 
     def _looked(
         self,
@@ -82,7 +82,7 @@ class HeldAnswers:
         try:
             return self.join(parts)
         except TooLong:
-            return InSteps(parts=parts)
+            return InSteps(parts=parts, due=bool(due))
 
     def _looked_together(
         self,

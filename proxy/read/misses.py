@@ -30,7 +30,7 @@ from proxy.port.reasons import NO_REASON, Reason, Why, of_error
 from proxy.pump.pump import NO_CONNECTION, NOT_COMPARED, SUSPECTED, Behind, PassThrough
 from proxy.read.freshness import CallDemand
 from proxy.read.host import Host
-from proxy.read.look import Due, InSteps, Look, Missing
+from proxy.read.look import Due, InSteps, Look, Missing, let_go
 from proxy.read.opened import Opened
 from sqltypes.errors import AnswerTooLarge, Overloaded, SourceDown, SourceError
 from sqltypes.expression import Key, Row
@@ -159,10 +159,11 @@ class Misses:
             if opened.ready() is not reader:  # it has another plan by now
                 self.holes = {}
                 continue
-            if isinstance(found, Why) and found:
-                if found is TOO_MANY:  # the keys of one long list are filled behind it
+            why = found if isinstance(found, Why) else opened.plan.too_many(parameters)
+            if why:
+                if why is TOO_MANY:  # the keys of one long list are filled behind it
                     self._host.want(self._cache, parameters)
-                return found
+                return why
             assert reader is not None
             binding = opened.plan.bind(parameters)
             ahead = self.answer_ahead(reader, binding, demand)
@@ -181,7 +182,14 @@ class Misses:
 
     async def look(self, parameters: Sequence[ParameterValue]) -> Answer | Missing | Why:
         """As `OpenCache.look`; answers that are long to derive or to join are so in several steps of the loop."""
-        due = False
+        due: list[Held] = []
+        try:
+            return await self._look(parameters, due)
+        finally:
+            let_go(due)  # what is given was taken out
+
+    async def _look(self, parameters: Sequence[ParameterValue], due: list[Held]) -> Answer | Missing | Why:
+        """`due`: what was derived for this, and is to be compared behind. It is empty where that has begun."""
         cache, opened = self._cache, self._opened
         tries, left = 0, MOST_LISTED
         while tries < MOST_LARGE:
@@ -190,6 +198,7 @@ class Misses:
             if isinstance(found, bytes):
                 cache.recount(None)  # whoever gives it counts it
                 if due and opened.plan.reader is not None and cache.trust is not None:
+                    due.clear()
                     opened.compare_behind(opened.plan.reader, opened.plan.bind(parameters), parameters, found)
                 return Answer(Served.HIT, cache.columns, found, self._host.position(), cache.name)
             if not isinstance(found, InSteps):
@@ -201,7 +210,7 @@ class Misses:
                 if self.holes:
                     return Missing.HOLE
             elif found.held is not None:
-                due = due or found.due
+                due += [found.held] if found.due else []
                 if not await self._derive_due(found.held, found.keys[0][1], found.due):
                     return Missing.HOLE
             else:

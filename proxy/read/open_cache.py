@@ -204,6 +204,8 @@ class OpenCache:
             found = self.plan.held.are_stored(reader, binder.bind((pending[:MOST_KEYS],)))
             if isinstance(found, InSteps):
                 return found
+            if isinstance(found, Due):
+                let_go(found.held)
             if not isinstance(found, bytes) or len(pending) > MOST_KEYS:
                 return why
         if (body := self.stored_list(parameters)) is not None:

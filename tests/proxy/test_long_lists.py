@@ -6,11 +6,14 @@ import asyncio
 from collections.abc import Sequence
 from typing import Any, cast
 
+import pytest
+
 from dataflow.fills.read import Read
 from dataflow.messages import UpqueryRequest
-from proxy.cache.key_binder import MOST_KEYS, KeyBinder
+from proxy.cache.key_binder import MOST_KEYS, TOO_MANY, KeyBinder
 from proxy.mysql.wire.rows import FORMATS, TEXT
 from proxy.port.api import Served, WireFormat
+from proxy.read.look import Missing
 from proxy.read.misses import Misses
 from proxy.read.open_cache import OpenCache
 from sqltypes.expression import Row
@@ -109,3 +112,16 @@ def test_a_list_of_very_many_keys_is_told_whole_however_many_are_to_be_derived()
             assert (answer.served, rows_of(answer.body)) == (Served.HIT, 3 * len(keys)), stale
 
     asyncio.run(scenario())
+
+
+def test_a_list_of_very_many_keys_of_which_one_is_missing_is_left_to_mysql(monkeypatch: pytest.MonkeyPatch) -> None:
+    """That is found as the others are derived in steps; the keys are filled behind it."""
+    lists, wanted = Lists(PLAIN), list[object]()
+    lists.router.want = lambda cache, parameters: wanted.append(parameters)
+
+    async def look(misses: Misses, parameters: object) -> Missing:
+        return Missing.HOLE
+
+    monkeypatch.setattr(Misses, "look", look)
+    keys = (tuple(range(MOST_KEYS + 1)),)
+    assert asyncio.run(lists.read().fill(keys)) is TOO_MANY and wanted == [keys]

@@ -95,6 +95,35 @@ def test_a_slow_answer_that_is_due_stays_due_until_it_is_given(monkeypatch: pyte
     assert cache.hit(large) is not None and compared == [small, large]
 
 
+def test_a_due_answer_whose_read_is_cancelled_stays_due(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It was derived in steps, and is not compared: the next read must not take it for one that was."""
+    cache, _ = opened("union", False, None)
+    reader = cache.named.reader
+    assert reader is not None
+    router: Any = cache._host
+    router.seconds = lambda reader: 2 * SLOW_SECONDS
+    params, engine = (1, 2), router._engine
+    key = reader.key_of(params)
+    engine.read(Read(1, reader, [(key, params)]))
+    (upquery,) = [one for one in engine.flush() if isinstance(one, UpqueryRequest)]
+    at = Bracket("", GtidSet.empty(), GtidSet.empty(), GtidSet.empty())
+    engine.on_answer(UpqueryAnswer(upquery.id, at, ([(1,)],)))
+    held = router.hold(reader, key, params)
+    held.stale()
+    monkeypatch.setattr(type(reader), "is_large", lambda *given: True)
+
+    async def scenario() -> None:
+        reading = asyncio.create_task(cache.fill(params))
+        while held.version is None:
+            assert not reading.done()
+            await asyncio.sleep(0)
+        reading.cancel()
+        await asyncio.wait((reading,))
+
+    asyncio.run(scenario())
+    assert held.version is None and held.bodies is None
+
+
 def test_what_is_no_snapshot_s_answer_is_given_where_no_comparison_is_due() -> None:
     cache, trust = opened("union", True, None)
     while trust.changes.due:
