@@ -339,6 +339,7 @@ class AnswerNode(Arrangement):
                 self._stand_no_more(entry)
                 entry.content = None
                 items.append(entry)
+        self.table.gone += len(items)
         self.memory.count("evicted_by_change", len(items))
         self.memory.remains.add(items.copy())
         self.memory.remains.add_steps(self._take_all_out(items))
