@@ -18,7 +18,7 @@ from planner.tree.sql_text import table_name
 from proxy.catalog.distrusted import CLOSED, Doubts
 from proxy.planning.announced import described
 from proxy.planning.collations import load_collations
-from proxy.planning.process import PlanningProcess, check_views, disagreement
+from proxy.planning.process import PlanningProcess, check_views, disagreement, likely_relations
 from proxy.planning.worker import Thought
 from proxy.source.kept_schema import KeptSchema, Schema
 from proxy.source.source import Upqueries
@@ -75,8 +75,11 @@ class TextPlanner:
         if len(sql) > LONGEST_PLANNED or not tokens_at_most(sql, MOST_PLANNED):
             longest = f"{MOST_PLANNED} words or {LONGEST_PLANNED} letters"
             raise UnsupportedQuery("too_long", f"a query of more than {longest} cannot be cached")
+        guessed = likely_relations(sql, database)
         for _ in range(PLANNING_ROUNDS):
-            snapshot = await schema.snapshot(names)
+            snapshot = await schema.snapshot(names | guessed)
+            names |= snapshot.named(guessed)
+            guessed = set()
             check_views(sql, snapshot)
             try:
                 thought = await self.process.plan(sql, database, snapshot)
