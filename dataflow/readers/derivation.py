@@ -107,7 +107,7 @@ class Derivation:
     known.
     """
 
-    rows: list[Row] = field(default_factory=list)
+    rows: Sequence[Row] = field(default_factory=list)
     deps: list[Entry] = field(default_factory=list)
     holes: list[Hole] = field(default_factory=list)
     blind: bool = False

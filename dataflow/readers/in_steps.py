@@ -231,10 +231,11 @@ def derived(reader: ReaderNode, params: Params, levels: Sequence[Entries]) -> St
         entry = levels[0].get(key)  # the one before may have been let go meanwhile
     if entry is None:
         return reader.derive(params, levels)
-    found = Derivation(deps=[entry])
+    joined: list[Row] = []
+    found = Derivation(joined, deps=[entry])
     rows = program.range.rows(entry.content, params) if program.range is not None else None
     for part in parts(rows) if rows is not None else program.root.rows_in_parts(entry.content, AT_ONCE):
-        found.rows += part
+        joined += part
         yield
     for number, level in enumerate(program.levels):
         found.rows = yield from _joined(found, found.rows, number, level, levels[number + 1].get, params)
