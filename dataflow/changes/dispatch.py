@@ -137,10 +137,12 @@ def _keys(locate: Locate, images: Images) -> _Keys:
     return _keys_of(locate, images.before, images.missing), _keys_of(locate, images.after, images.missing)
 
 
-def _keys_of(locate: Locate, rows: list[Row] | None, missing: bool) -> list[Key] | None:
+def _keys_of(locate: Locate, rows: Sequence[Row | None] | None, missing: bool) -> list[Key] | None:
     if rows is None:
         return None
-    return [NOWHERE if row is None else locate(row) for row in rows] if missing else list(map(locate, rows))
+    if missing:
+        return [NOWHERE if row is None else locate(row) for row in rows]
+    return list(map(locate, rows))  # type: ignore[arg-type]  # none is missing
 
 
 def _process_located(locate: Locate, places: Sequence[Place], pairs: Sequence[Pair]) -> None:
