@@ -30,11 +30,12 @@ A, B = "00000000-0000-0000-0000-00000000000a", "00000000-0000-0000-0000-00000000
 
 @dataclass
 class Answers:
-    """A session whose MySQL answers each question in the same way."""
+    """A session whose MySQL answers each question in the same way. `sent`: the packets of the questions."""
 
     outcome: Outcome
     state: SessionState = field(default_factory=SessionState)
     positions: Positions | None = None
+    sent: list[bytes] = field(default_factory=list)
 
     @property
     def server(self) -> Answers:
@@ -44,6 +45,7 @@ class Answers:
         return sql.encode()
 
     def ask(self, packets: bytes, kind: Kind) -> asyncio.Future[Outcome]:
+        self.sent.append(packets)
         answer: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
         answer.set_result(self.outcome)
         return answer
@@ -157,29 +159,6 @@ def test_what_cannot_be_asked_in_a_transaction_is_not_known() -> None:
     assert session.asked == [] and not session.state.known
 
 
-@dataclass
-class Begun:
-    """A session that has just begun. `switched` is set by hand; `sent`: what it is sent behind that."""
-
-    outcome: Outcome
-    state: SessionState = field(default_factory=SessionState)
-    positions: Positions | None = None
-    sent: list[bytes] = field(default_factory=list)
-
-    @property
-    def server(self) -> Begun:
-        return self
-
-    def query(self, sql: str) -> bytes:
-        return sql.encode()
-
-    def ask(self, packets: bytes, kind: Kind) -> asyncio.Future[Outcome]:
-        answer: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
-        self.sent += [packets] if packets else []
-        answer.set_result(self.outcome)
-        return answer
-
-
 def test_sessions_that_begin_otherwise_at_once_have_the_trackers_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
     """One is told of all GTIDs by MySQL's own setting; the one that begins behind it is not."""
     monkeypatch.setattr(questions_to_mysql, "_learn", lambda state, found: None)  # the rest of the answer is none here
@@ -191,7 +170,7 @@ def test_sessions_that_begin_otherwise_at_once_have_the_trackers_of_their_own(mo
     async def scenario() -> None:
         new = NewSessions()
         loop = asyncio.get_running_loop()
-        sessions = [Begun(begins_with(gtids)) for gtids in ("ALL_GTIDS", "OFF")]
+        sessions = [Answers(begins_with(gtids)) for gtids in ("ALL_GTIDS", "OFF")]
         asked = []
         for session in sessions:
             found, switched = loop.create_future(), loop.create_future()
