@@ -10,13 +10,14 @@ longer than to look at it. Packed rows are equal only where a client sees no dif
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from itertools import repeat
 from operator import ne
 from typing import Any
 
 from dataflow.entries import ENTRY_BYTES, Entries, Entry, touch, touch_all
 from dataflow.held.arrangement import LinearArrangement, Locate, Memory
 from dataflow.held.bag import Bag
-from dataflow.held.hits import NONE_HELD, WHOLE, Beside, Hits, kept
+from dataflow.held.hits import NONE_HELD, WHOLE, Beside, Edit, Hits, kept
 from dataflow.held.packed import Packed, Packing
 from planner.tree.plan import RowsArrangement
 from sqltypes.expression import Key, Row
@@ -51,202 +52,105 @@ class RowsNode(LinearArrangement):
     ) -> None:
         if old is not None and old is new and before is not None and after is not None:
             gone, come = self._narrow(before), self._narrow(after)
-            if self._exact and gone == come:
-                return  # the columns that changed are not among those held
-            if old.content.__class__ is not Bag:
-                self._exchange(entries, old, self._pack(gone), self._pack(come))
-            else:
-                self._replace(entries, old, gone, come)
+            if gone != come or not (self._exact or self._pack(gone) == self._pack(come)):
+                self._put(entries, old, gone, come)  # else the columns that changed are not among those held
             return
         if old is not None and before is not None:
-            self._remove(entries, old, self._narrow(before))
+            self._put(entries, old, self._narrow(before), None)
         if new is not None and after is not None:
-            self._add(entries, new, self._narrow(after))
+            self._put(entries, new, None, self._narrow(after))
 
     def change_all(self, hits: Hits, beside: Beside | None = None) -> None:
-        """As for each of them, but the usual case, few rows of a key, without a call for each."""
+        """As for each of them, but the usual case, few rows of a key, in one loop."""
         if not self._exact or hits.mixed is not None:
             super().change_all(hits, beside)
             return
-        gone, come = self._narrowed(hits.before), self._narrowed(hits.after)
-        held = hits.old or hits.new or []
+        gone, come, held = self._narrowed(hits.before), self._narrowed(hits.after), hits.old or hits.new or []
         if hits.old is hits.new:
             differ = list(map(ne, gone, come))
             if not all(differ):  # the columns that changed are not among those held
                 gone, come, held = kept(gone, differ), kept(come, differ), kept(held, differ)
-            self._exchange_all(gone, come, held, beside)
-        elif hits.old is not None:
-            self._remove_all(gone, held, beside)
-        else:
-            self._add_all(come, held, beside)
+        made, entries = (beside.made, NONE_HELD) if beside is not None else (None, self.entries)
+        edit, memory, nothing = self._edit, self.memory, repeat(None)
+        for before, after, entry in zip(gone or nothing, come or nothing, held):  # noqa: B905 - two may be endless
+            content = entry.content
+            if content is None or content.__class__ is Bag or (made is not None and entry in made):
+                if (target := self._target(entry, beside)) is not None:
+                    self._put(entries, target, before, after)
+            elif (found := edit(content, before, after)) is None:
+                self._fail_target(entry, beside, "removed_row_not_held")
+            elif made is not None:
+                made[entry] = found
+            else:
+                place, item, by = found
+                if place is WHOLE:
+                    entry.content = item
+                else:
+                    content[place] = item
+                entry.size += by
+                memory.used += by
         if beside is None:
             touch_all(held)
 
     def _narrowed(self, rows: list[Row] | None) -> list[Row]:
         return list(map(self._narrow, rows or ()))
 
-    def _exchange_all(self, gone: list[Row], come: list[Row], held: list[Entry], beside: Beside | None) -> None:
-        made = beside.made if beside is not None else None
-        size, memory = self._packed_bytes, self.memory
-        packed = map(self._pack, gone), map(self._pack, come)
-        for before, after, was, now, entry in zip(gone, come, *packed, held, strict=True):
-            content = entry.content
-            if content is None or content.__class__ is Bag or (made is not None and entry in made):
-                if (target := self._target(entry, beside)) is not None:
-                    self._replace(NONE_HELD if beside is not None else self.entries, target, before, after)
-                continue
-            place = WHOLE
-            if content.__class__ is list and was in content:
-                place = content.index(was)
-            elif content != was:
-                self._fail_target(entry, beside, "removed_row_not_held")
-                continue
-            by = size(now) - size(was)
-            if made is not None:
-                made[entry] = place, now, by
-                continue
-            if place is WHOLE:
-                entry.content = now
-            else:
-                content[place] = now
-            entry.size += by
-            memory.used += by
+    def _edit(self, content: Any, gone: Row | None, come: Row | None) -> Edit | None:
+        """What takes one row out of a content that is no `Bag`, and puts one into it; a row that stays under its key
+        keeps its place. None: the row that goes is not there."""
+        pack, size = self._pack, self._packed_bytes
+        if gone is None:
+            assert come is not None, "there is a row"
+            now = pack(come)
+            if content.__class__ is list:
+                if len(content) < LARGE or not self._exact:
+                    return slice(len(content), None), (now,), size(now) + PLACE_BYTES
+                bag = Bag(map(self._unpack, (*content, now)))
+                return WHOLE, bag, self._bytes_of(bag) - self._bytes_of(content)
+            return (WHOLE, now, size(now)) if content == NO_ROWS else (WHOLE, [content, now], size(now) + LIST_BYTES)
+        was = pack(gone)
+        if content.__class__ is list:
+            if was not in content:
+                return None
+            at = content.index(was)
+            if come is not None:
+                now = pack(come)
+                return at, now, size(now) - size(was)
+            if len(content) == 2:
+                return WHOLE, content[1 - at], -size(was) - LIST_BYTES
+            return slice(at, at + 1), (), -size(was) - PLACE_BYTES
+        if content != was:
+            return None
+        if come is None:
+            return WHOLE, NO_ROWS, -size(was)
+        now = pack(come)
+        return WHOLE, now, size(now) - size(was)
 
-    def _remove_all(self, rows: list[Row], held: list[Entry], beside: Beside | None) -> None:
-        made = beside.made if beside is not None else None
-        memory = self.memory
-        for row, was, entry in zip(rows, map(self._pack, rows), held, strict=True):
-            content = entry.content
-            if content is None or content.__class__ is Bag or (made is not None and entry in made):
-                if (target := self._target(entry, beside)) is not None:
-                    self._remove(NONE_HELD if beside is not None else self.entries, target, row)
-                continue
-            by = -self._packed_bytes(was)
-            place: Any = WHOLE
-            item: Any = NO_ROWS
-            if content.__class__ is list and was in content:
-                at = content.index(was)
-                if len(content) == 2:
-                    item = content[1 - at]
-                    by -= LIST_BYTES
-                else:
-                    place, item = slice(at, at + 1), ()
-                    by -= PLACE_BYTES
-            elif content != was:
-                self._fail_target(entry, beside, "removed_row_not_held")
-                continue
-            if made is not None:
-                made[entry] = place, item, by
-                continue
-            if place is WHOLE:
-                entry.content = item
-            else:
-                content[place] = item
-            entry.size += by
-            memory.used += by
-
-    def _add_all(self, rows: list[Row], held: list[Entry], beside: Beside | None) -> None:
-        made = beside.made if beside is not None else None
-        memory = self.memory
-        for row, now, entry in zip(rows, map(self._pack, rows), held, strict=True):
-            content = entry.content
-            is_list = content.__class__ is list
-            if (
-                content is None or content.__class__ is Bag or (is_list and len(content) >= LARGE)
-                or (made is not None and entry in made)
-            ):  # fmt: skip
-                if (target := self._target(entry, beside)) is not None:
-                    self._add(NONE_HELD if beside is not None else self.entries, target, row)
-                continue
-            by = self._packed_bytes(now)
-            place: Any = WHOLE
-            item: Any = now
-            if is_list:
-                place, item = slice(len(content), None), (now,)
-                by += PLACE_BYTES
-            elif content != NO_ROWS:
-                item = [content, now]
-                by += LIST_BYTES
-            if made is not None:
-                made[entry] = place, item, by
-                continue
-            if place is WHOLE:
-                entry.content = item
-            else:
-                content[place] = item
-            entry.size += by
-            memory.used += by
-
-    def _replace(self, entries: Entries, entry: Entry, gone: Row, come: Row) -> None:
-        """A row stays under its key."""
-        if entry.content.__class__ is not Bag:
-            self._exchange(entries, entry, self._pack(gone), self._pack(come))
-            return
-        self._remove(entries, entry, gone)
-        if entry.content is not None:
-            self._add(entries, entry, come)
-
-    def _exchange(self, entries: Entries, entry: Entry, gone: Packed, come: Packed) -> None:
-        """A row of few keeps its place."""
-        if gone == come:
-            return
-        content = entry.content
-        if content.__class__ is list and gone in content:
-            content[content.index(gone)] = come
-        elif content == gone:
-            entry.content = come
-        else:
-            self.fail(entries, entry, "removed_row_not_held")
-            return
-        by = self._packed_bytes(come) - self._packed_bytes(gone)
-        if by:
-            self._resize(entries, entry, by)
-        touch(entry)
-
-    def _remove(self, entries: Entries, entry: Entry, row: Row) -> None:
-        content = entry.content
-        try:
-            if content.__class__ is Bag:
-                size = self._weigh(row) + content.take(row)
-            else:
-                packed = self._pack(row)
-                size = self._packed_bytes(packed)
-                if content.__class__ is list:
-                    content.remove(packed)
-                    if len(content) == 1:
-                        (entry.content,) = content
-                        size += LIST_BYTES
-                    else:
-                        size += PLACE_BYTES
-                elif content == packed:
-                    entry.content = NO_ROWS
-                else:
-                    raise ValueError
-        except (ValueError, KeyError):
-            self.fail(entries, entry, "removed_row_not_held")
-            return
-        self._resize(entries, entry, -size)
-        touch(entry)
-
-    def _add(self, entries: Entries, entry: Entry, row: Row) -> None:
+    def _put(self, entries: Entries, entry: Entry, gone: Row | None, come: Row | None) -> None:
+        """Takes one row out of an entry, and puts one into it."""
         content = entry.content
         if content.__class__ is Bag:
-            size = self._weigh(row) + content.add(row)
+            by = 0
+            try:
+                if gone is not None:
+                    by -= self._weigh(gone) + content.take(gone)
+            except (ValueError, KeyError):
+                self.fail(entries, entry, "removed_row_not_held")
+                return
+            if come is not None:
+                by += self._weigh(come) + content.add(come)
         else:
-            packed = self._pack(row)
-            size = self._packed_bytes(packed)
-            if content.__class__ is list:
-                content.append(packed)
-                size += PLACE_BYTES
-                if len(content) > LARGE and self._exact:
-                    entry.content = Bag(map(self._unpack, content))
-                    size = ENTRY_BYTES + self._bytes_of(entry.content) - entry.size
-            elif content == NO_ROWS:
-                entry.content = packed
+            found = self._edit(content, gone, come)
+            if found is None:
+                self.fail(entries, entry, "removed_row_not_held")
+                return
+            place, item, by = found
+            if place is WHOLE:
+                entry.content = item
             else:
-                entry.content = [content, packed]
-                size += LIST_BYTES
-        self._resize(entries, entry, size)
+                content[place] = item
+        if by:
+            self._resize(entries, entry, by)
         touch(entry)
 
     def load(self, key: Key, rows: list[Row]) -> Entry:

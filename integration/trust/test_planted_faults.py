@@ -122,7 +122,7 @@ FAULTS = (
     Fault(
         "an update into the filter is lost",
         edit(
-            RowsNode, "change", ("and after is not None:\n        self._add", "and before is None:\n        self._add")
+            RowsNode, "change", ("and after is not None:\n        self._put", "and before is None:\n        self._put")
         ),
         "SELECT id, m FROM item WHERE grp = ? AND m > 2",
         "UPDATE item SET m = 8 WHERE id = 2",
@@ -132,7 +132,7 @@ FAULTS = (
         edit(
             RowsNode,
             "change",
-            ("and before is not None:\n        self._remove", "and after is None:\n        self._remove"),
+            ("and before is not None:\n        self._put", "and after is None:\n        self._put"),
         ),
         "SELECT id, m FROM item WHERE grp = ? AND m > 2",
         "UPDATE item SET m = 0 WHERE id = 1",

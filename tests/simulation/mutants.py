@@ -287,7 +287,7 @@ MUTANTS = (
     Mutant(
         "never stale",
         "the before image counts (rows)",
-        edit(RowsNode, "change", ("self._remove(entries, old, self._narrow(before))", "pass")),
+        edit(RowsNode, "change", ("self._put(entries, old, self._narrow(before), None)", "pass")),
     ),
     Mutant("never stale", "memory is bounded", edit(Engine, "between", ("self.keep_limit()", "pass"))),
     # what a read may be told

@@ -32,8 +32,14 @@ SEEDS = range(1, 200)
 STEPS = 250
 TOUCHING = (dataflow.held.arrangement, dataflow.operators.aggregate, dataflow.operators.rows, dataflow.operators.topk)
 FAULTS: dict[str, tuple[type, Patch]] = {  # each with the arrangements that have it
-    "a row that comes is lost": (RowsArrangement, attribute(RowsNode, "_add", nothing)),
-    "a row that goes stays": (RowsArrangement, attribute(RowsNode, "_remove", nothing)),
+    "a row that comes is lost": (
+        RowsArrangement,
+        edit(RowsNode, "change", ("self._put(entries, new, None, self._narrow(after))", "pass")),
+    ),
+    "a row that goes stays": (
+        RowsArrangement,
+        edit(RowsNode, "change", ("self._put(entries, old, self._narrow(before), None)", "pass")),
+    ),
     "groups do not change": (AggregateArrangement, attribute(AggregateNode, "change", nothing)),
     "a row that leaves a group is counted": (AggregateArrangement, attribute(AggregateNode, "_subtract", nothing)),
     "the first rows do not change": (TopKArrangement, attribute(TopKNode, "change", nothing)),
