@@ -3,15 +3,20 @@
 # docker run --rm -e UPWELL_UPSTREAM=mysql://user:password@host:3306 upwell
 # (compose.yaml brings a MySQL and the sample with it)
 
+# The wheel has the compiled modules (docs/performance.md); with --build-arg COMPILED=false it has their sources alone.
 FROM python:3.11-slim-bookworm AS build
+ARG COMPILED=true
 WORKDIR /src
+RUN apt-get update \
+ && apt-get install -y --no-install-recommends gcc libc6-dev \
+ && rm -rf /var/lib/apt/lists/*
 COPY requirements/build.lock requirements/server.lock requirements/
 RUN python -m venv /tools \
  && /tools/bin/pip install --no-cache-dir --require-hashes -r requirements/build.lock \
  && python -m venv /opt/upwell \
  && /opt/upwell/bin/pip install --no-cache-dir --require-hashes -r requirements/server.lock
 COPY . .
-RUN /tools/bin/hatchling build -t wheel -d /dist \
+RUN HATCH_BUILD_HOOK_ENABLE_CUSTOM=$COMPILED /tools/bin/hatchling build -t wheel -d /dist \
  && /opt/upwell/bin/pip install --no-cache-dir --no-deps /dist/*.whl
 
 # PySpark's sources are built here, once: this layer changes with its lock alone.

@@ -1,7 +1,8 @@
-"""Compiles a copy of the tree, and runs there the tests that reach compiled code: `make compiled-check`.
+"""Builds the compiled wheel, and runs the tests that reach compiled code on what it brings: `make compiled-check`.
 
-Unit tests of the compiled packages, the simulation, and some of each kind on a real MySQL. What plants faults in
-compiled modules is left out there (`conftest.py`), so mutants are the interpreted tree's.
+They run in a copy of the tree, beside whose sources the wheel's extensions lie: unit tests of the compiled packages,
+the simulation, and some of each kind on a real MySQL. What plants faults in compiled modules is left out there
+(`conftest.py`), so mutants are the interpreted tree's.
 """
 
 from __future__ import annotations
@@ -11,8 +12,12 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import zipfile
 from collections.abc import Sequence
 from pathlib import Path
+
+from hatch_build import NOTE
+from integration.packaging.wheel_check import WheelIsWrong, build, check_contents, run
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 TESTS = (
@@ -41,12 +46,29 @@ def copied(root: Path, folder: Path) -> Path:
     return folder
 
 
+def compiled_beside(wheel: Path, tree: Path) -> str:
+    """Puts the wheel's extensions beside the sources; what `upwell --version` says of them there."""
+    with zipfile.ZipFile(wheel) as packed:
+        for name in packed.namelist():
+            if name.endswith(".so") or name == NOTE:
+                place = tree / name.removeprefix("upwell/app/")
+                place.write_bytes(packed.read(name))
+    return run(sys.executable, "-m", "upwell", "--version", cwd=tree)
+
+
 def main(arguments: Sequence[str]) -> int:
     with tempfile.TemporaryDirectory(prefix="upwell-compiled-") as folder:
-        tree = copied(ROOT, Path(folder))
-        compiled = subprocess.run([sys.executable, "hatch_build.py", "compiled"], cwd=tree, check=False)
-        if compiled.returncode:
-            return compiled.returncode
+        tree = copied(ROOT, Path(folder) / "tree")
+        try:
+            wheel = build(Path(folder) / "dist", compiled=True)
+            check_contents(wheel)
+            told = compiled_beside(wheel, tree)
+            if "compiled" not in told:
+                raise WheelIsWrong(f"with the extensions of {wheel.name} `upwell --version` prints {told!r}")
+        except WheelIsWrong as error:
+            print(f"compiled-check: {error}", file=sys.stderr)
+            return 1
+        print(told.strip(), flush=True)
         environment = os.environ | {"PYTHONPATH": str(tree)}
         options = ["-q", "-n", "auto", "--timeout=300", *(arguments or TESTS)]
         tested = subprocess.run([sys.executable, "-m", "pytest", *options], cwd=tree, env=environment, check=False)

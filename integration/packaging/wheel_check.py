@@ -34,9 +34,10 @@ class WheelIsWrong(Exception):
     """The message says what was expected and what was found."""
 
 
-def run(*command: str | Path, cwd: Path, status: int = 0) -> str:
-    """What the command printed. Raises `WheelIsWrong` where it ends with another status."""
-    clean = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+def run(*command: str | Path, cwd: Path, status: int = 0, **variables: str) -> str:
+    """What the command printed. `variables` are its environment's, too. Raises `WheelIsWrong` where it ends with
+    another status."""
+    clean = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"} | variables
     done = subprocess.run(command, cwd=cwd, env=clean, capture_output=True, text=True, check=False)
     printed = done.stdout + done.stderr
     if done.returncode != status:
@@ -44,9 +45,10 @@ def run(*command: str | Path, cwd: Path, status: int = 0) -> str:
     return printed
 
 
-def build(folder: Path) -> Path:
+def build(folder: Path, compiled: bool = False) -> Path:
     """The wheel, built by the locked build backend without a network."""
-    run(sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", folder, cwd=ROOT)
+    hook = {"HATCH_BUILD_HOOK_ENABLE_CUSTOM": str(compiled).lower()}
+    run(sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", folder, cwd=ROOT, **hook)
     (wheel,) = folder.glob("*.whl")
     return wheel
 

@@ -12,7 +12,8 @@ import os
 import struct
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from copy import copy
 from dataclasses import dataclass
 from pathlib import Path
@@ -177,10 +178,8 @@ def test_a_fault_in_a_read_leaves_it_to_mysql(
     new = 3 + (2 * number + kind) % 34  # of keys that may be holes
     # Kinds of query that nothing is known of yet: a cache with an aggregate, and one of rows.
     fresh = [f"{text} AND n < {2_000_000 + 2 * number + kind}" for text in (BY_ID, UNGROUPED)]
-    with beside.direct() as direct, beside.client() as client:
+    with beside.direct() as direct, beside.client() as client, cached(client, fresh):
         assert not same(direct, client, (1,), 2)
-        for at, text in enumerate(fresh):
-            assert client.query(f"CREATE CACHE fresh{at} FROM {text.format('?')}")[4] == 0
         before = faults(beside)
         with capture_logs() as logged, monkeypatch.context() as patched:
             patched.setattr(place, name, broken)
@@ -194,8 +193,19 @@ def test_a_fault_in_a_read_leaves_it_to_mysql(
         assert broken.calls > 0 and told > 0, "called, and counted"
         assert len([one for one in logged if one["event"] == "fault"]) <= max(1, told)
         assert not same(direct, client, (1, new), 2)
-        for at in range(len(fresh)):
-            assert client.query(f"DROP CACHE fresh{at}")[4] == 0
+
+
+@contextmanager
+def cached(client: RawClient, texts: Sequence[str]) -> Iterator[None]:
+    """Each text has a cache of its own meanwhile."""
+    names = [f"cached{at}" for at in range(len(texts))]
+    for name, text in zip(names, texts, strict=True):
+        assert client.query(f"CREATE CACHE {name} FROM {text.format('?')}")[4] == 0
+    try:
+        yield
+    finally:
+        dropped = [client.query(f"DROP CACHE {name}")[4] for name in names]
+    assert not any(dropped)
 
 
 def faults(beside: Beside) -> int:
@@ -415,9 +425,7 @@ def test_each_edge_notices_a_fault_and_mysql_answers(
     beside: Beside, monkeypatch: pytest.MonkeyPatch, edge: Edge
 ) -> None:
     text = f"SELECT id, n, name FROM item WHERE id = {{}} AND n < {1_000_000 + EDGES.index(edge)}"
-    name = f"edge{EDGES.index(edge)}"
-    with beside.direct() as direct, beside.client() as client, grpc(beside) as other_door:
-        assert client.query(f"CREATE CACHE {name} FROM {text.format('?')}")[4] == 0
+    with beside.direct() as direct, beside.client() as client, grpc(beside) as other_door, cached(client, [text]):
         if edge.name not in OF_THE_FIRST_READ:
             assert not differences(direct, client, text, (1, 2), 3)
         with capture_logs(), monkeypatch.context() as patched:
@@ -431,7 +439,7 @@ def test_each_edge_notices_a_fault_and_mysql_answers(
                 [row[0] for row in other_door.query(text.format(key), database=beside.proxy.database)] for key in (1, 6)
             ]
             assert wanted == [[1], [6]]
-            found = other_door.cache(name).get_many([(key,) for key in (1, 7)])
+            found = other_door.cache("cached0").get_many([(key,) for key in (1, 7)])
             assert [[row[0] for row in answer] for answer in found] == [[1], [7]]
             beside.mysql.execute(f"USE `{beside.proxy.database}`", "UPDATE item SET n = n + 1 WHERE id = 1")
             beside.until(lambda: bool(noticed) or "tick" not in edge.name)
@@ -439,7 +447,6 @@ def test_each_edge_notices_a_fault_and_mysql_answers(
             assert not differences(direct, client, text, (1, 2), 2)
         assert edge.name in noticed
         assert not differences(direct, client, text, (1, 2, 5), 3)
-        assert client.query(f"DROP CACHE {name}")[4] == 0
 
 
 @pytest.mark.parametrize("edge", OF_QUESTIONS, ids=[edge.name for edge in OF_QUESTIONS])
@@ -457,15 +464,13 @@ def test_what_a_session_asks_about_itself_is_mysqls_where_we_fail(
         executed = [[comparable(one, one.execute(id_)) for one, id_ in prepared] for _ in range(3)]
         return any(wanted != found for wanted, found in executed)
 
-    with beside.direct() as direct, beside.client() as client:
-        assert client.query(f"CREATE CACHE counted FROM {text.format('?')}")[4] == 0
+    with beside.direct() as direct, beside.client() as client, cached(client, [text]):
         with capture_logs(), monkeypatch.context() as patched:
             noticed = noticing(patched, {edge.name})
             plant(patched, edge)
             assert not differs(direct, client)
         assert noticed == {edge.name}
         assert not differs(direct, client)
-        assert client.query("DROP CACHE counted")[4] == 0
 
 
 def grpc(beside: Beside) -> Client:
