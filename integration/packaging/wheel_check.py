@@ -14,6 +14,7 @@ import tempfile
 import tomllib
 import venv
 import zipfile
+from collections.abc import Mapping
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent.parent
@@ -34,10 +35,10 @@ class WheelIsWrong(Exception):
     """The message says what was expected and what was found."""
 
 
-def run(*command: str | Path, cwd: Path, status: int = 0, **variables: str) -> str:
+def run(*command: str | Path, cwd: Path, status: int = 0, variables: Mapping[str, str] | None = None) -> str:
     """What the command printed. `variables` are its environment's, too. Raises `WheelIsWrong` where it ends with
     another status."""
-    clean = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"} | variables
+    clean = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"} | dict(variables or {})
     done = subprocess.run(command, cwd=cwd, env=clean, capture_output=True, text=True, check=False)
     printed = done.stdout + done.stderr
     if done.returncode != status:
@@ -48,7 +49,7 @@ def run(*command: str | Path, cwd: Path, status: int = 0, **variables: str) -> s
 def build(folder: Path, compiled: bool = False) -> Path:
     """The wheel, built by the locked build backend without a network."""
     hook = {"HATCH_BUILD_HOOK_ENABLE_CUSTOM": str(compiled).lower()}
-    run(sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", folder, cwd=ROOT, **hook)
+    run(sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", folder, cwd=ROOT, variables=hook)
     (wheel,) = folder.glob("*.whl")
     return wheel
 
