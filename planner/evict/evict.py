@@ -99,8 +99,7 @@ class Analysis:
 
     def is_json(self, node: exp.Column) -> bool:
         """Whether it is a column of that type."""
-        meanings = self.query.meanings
-        return {column.type.name for column in meanings.bases(meanings.of(node))} == {"json"}
+        return self.query.meanings.types(node) == {"json"}
 
     def inputs(self, key: Sequence[int]) -> tuple[AnswerInput, ...]:
         """`key`: the parameters that are the answer's key, in order. Equal inputs come once."""

@@ -1,5 +1,5 @@
-"""Looks at every node of a query for what its answer may depend on in a session
-(`planner/session/session_needs.py`)."""
+"""Looks at every node of a query for what its answer may depend on in a session (`planner/session/session_needs.py`):
+what decides an order, what converts, what a function makes. `planner/session/compared.py` has what is compared."""
 
 from __future__ import annotations
 
@@ -9,15 +9,14 @@ from dataclasses import dataclass, field
 
 from sqlglot import exp
 
+from planner.session.compared import COMPARING, Compared
 from planner.session.instants import TIMESTAMP, Instants
 from planner.session.needs import (
     AUTO_IS_NULL,
-    BY_CODES,
     BY_WORD,
     COLLATION,
     CONVERTED,
     DATE_MODES,
-    ESCAPES,
     PADDED,
     STRICT,
     STRINGS,
@@ -48,14 +47,11 @@ from planner.tree.kinds import (
     Kinds,
     classes,
     date_of,
-    results_of,
 )
 from planner.tree.meanings import Meanings
 from planner.tree.resolve import argument, ordinal
-from sqltypes.temporal import parse_datetime
 
 _OFFSET = re.compile(r"[+-]\d{1,2}:\d\d\s*\Z", re.ASCII)  # of a date-time literal
-_TIME = re.compile(r"-?\d{1,3}:\d\d(?::\d\d(?:\.\d{1,6})?)?", re.ASCII)
 
 
 @dataclass
@@ -68,6 +64,9 @@ class Finder:
     instants: Instants
     needs: set[str] = field(default_factory=set)
     shown: exp.Query | None = None  # the query that is visited, if what comes out of it is only shown
+
+    def __post_init__(self) -> None:
+        self.compared = Compared(self.meanings, self.kinds, self.needs)
 
     def words(self, tokens: Sequence[Token]) -> None:
         seen = {token.text.lower().strip("`") for token in tokens}
@@ -84,11 +83,16 @@ class Finder:
                 self.needs.add(PADDED)
             if isinstance(node, exp.SetOperation):
                 self._united(node, shown=node is only_shown and not node.args.get("distinct"))
-                continue
-            for class_, visit in _VISITS:
-                if isinstance(node, class_):
-                    visit(self, node)
-                    break
+            else:
+                self._visit(node)
+
+    def _visit(self, node: exp.Expr) -> None:
+        for class_, compare in COMPARING:
+            if isinstance(node, class_):
+                return compare(self.compared, node)
+        for class_, visit in _VISITS:
+            if isinstance(node, class_):
+                return visit(self, node)
 
     # -- names
 
@@ -99,15 +103,11 @@ class Finder:
         if "char" in types:
             self.needs.add(PADDED)
 
-    def _types(self, node: exp.Expr) -> set[str]:
-        """The names of the types that a column may have; () of what is none."""
-        return {column.type.name for column in self.meanings.bases(self.meanings.of(node))}
-
     def _star(self, node: exp.Expr) -> None:
         if isinstance(node.parent, exp.Count):
             return
         self.needs |= self.instants.star(node, shown=self.shown)
-        if "char" in self._types(node.parent if isinstance(node.parent, exp.Column) else node):
+        if "char" in self.meanings.types(node.parent if isinstance(node.parent, exp.Column) else node):
             self.needs.add(PADDED)
 
     def _join(self, node: exp.Expr) -> None:
@@ -116,143 +116,6 @@ class Finder:
         for name in node.args.get("using") or ():
             self._decides(name)
             self._column(name)
-
-    # -- what is compared
-
-    def _compared(self, *nodes: exp.Expr) -> None:
-        found = [self.kinds.of(node) for node in nodes]
-        kinds = set(found) - {Kind.NULL}
-        if (Kind.TEMPORAL in kinds and any(map(_no_date, nodes))) or (Kind.TIME in kinds and any(map(_no_time, nodes))):
-            self.needs |= DATE_MODES
-        if found.count(Kind.TEMPORAL) > 1 and not self._of_one_type(nodes):
-            self.needs |= DATE_MODES  # one becomes what the other is, unless it has a zero in it
-        if Kind.NUMBER in kinds and len(found) == 2:
-            return  # compared as numbers, whatever the other is
-        if Kind.UNQUOTED in kinds and kinds <= {Kind.UNQUOTED, Kind.GIVEN} and len(found) == 2:
-            self.needs.add(BY_CODES)
-            return
-        own = kinds - {Kind.GIVEN}
-        dated = own & {Kind.TEMPORAL, Kind.TIME}
-        if len(kinds) > 0 and (not own or not own.isdisjoint(MADE) or len(own) > 1):
-            self.needs.add(COLLATION)
-        if dated and len(own) > 1:
-            self.needs |= CONVERTED
-        if Kind.TIME in own and any(_no_time(node) for node in nodes):
-            self.needs.add(COLLATION)
-        if len(nodes) > 2:
-            self._several(nodes)
-
-    def _of_one_type(self, nodes: Sequence[exp.Expr]) -> bool:
-        types = [self._types(node) for node in nodes]
-        return all(types) and len(set().union(*types)) == 1
-
-    def _binary(self, node: exp.Expr) -> None:
-        self._compared(node.this, node.expression)
-
-    def _comparison(self, node: exp.Expr) -> None:
-        if not self._as_json(node.this, node.expression):
-            self._compared_parts(node.this, node.expression)
-
-    def _as_json(self, *nodes: exp.Expr) -> bool:
-        """Whether one is JSON, and the other becomes it."""
-        kinds = set(map(self.kinds.of, nodes))
-        found = Kind.JSON in kinds and kinds <= {*OF_JSON_KINDS, Kind.GIVEN, Kind.OWN, Kind.NULL}
-        if found and Kind.GIVEN in kinds:
-            self.needs.add(STRINGS)
-        return found
-
-    def _compared_parts(self, *nodes: exp.Expr) -> None:
-        """Rows are compared by each of their parts."""
-        rows = [node.expressions for node in nodes if isinstance(node, exp.Tuple)]
-        if len(rows) == len(nodes) and len(set(map(len, rows))) == 1:
-            for parts in zip(*rows, strict=True):
-                self._compared(*parts)
-                if len(parts) > 2:
-                    self._compared_of_rows(*parts)
-        else:
-            self._compared(*nodes)
-
-    def _compared_of_rows(self, left: exp.Expr, *parts: exp.Expr) -> None:
-        """Several rows in a list: a collation is agreed on only where a column stands beside literals."""
-        kinds = {self.kinds.of(part) for part in (left, *parts)} - {Kind.NULL}
-        plain = isinstance(left, exp.Column) and all(map(self._is_given, parts))
-        if not plain and not kinds <= {Kind.NUMBER, Kind.TEMPORAL}:
-            self.needs.add(COLLATION)
-
-    def _compared_with_each(self, left: exp.Expr, *others: exp.Expr) -> None:
-        """Also where one of several tells a collation or is a number: two literals beside it are compared as such."""
-        self._compared(left, *others)
-        if self.kinds.of(left) not in (Kind.OWN, Kind.NUMBER):
-            for other in others:
-                self._compared(left, other)
-
-    def _in(self, node: exp.Expr) -> None:
-        query = node.args.get("query")
-        if query is not None:
-            self._compared(node.this, query)
-        elif node.expressions:
-            if isinstance(node.this, exp.Tuple):
-                self._compared_parts(node.this, *node.expressions)
-            else:
-                self._compared_with_each(node.this, *node.expressions)
-        else:
-            self.needs |= {COLLATION, *CONVERTED}
-
-    def _between(self, node: exp.Expr) -> None:
-        self._compared(node.this, node.args["low"], node.args["high"])
-
-    def _like(self, node: exp.Expr) -> None:
-        if not isinstance(node.expression, exp.Literal | exp.Placeholder):
-            self.needs.add(ESCAPES)
-        if isinstance(node.expression, exp.Concat) and all(map(self._is_given, node.expression.expressions)):
-            given = exp.Literal.string("%")  # what is put together of literals is as one to collations
-            return self._compared_as_texts(node.this, given)
-        return self._compared_as_texts(node.this, node.expression)
-
-    def _is_given(self, node: exp.Expr) -> bool:
-        """A literal, or what stands for one."""
-        return self.kinds.of(node) in (Kind.GIVEN, Kind.NULL) or isinstance(node, exp.Literal)
-
-    def _compared_as_texts(self, text: exp.Expr, pattern: exp.Expr) -> None:
-        if not {self.kinds.of(text), self.kinds.of(pattern)} <= {Kind.OWN, Kind.GIVEN, Kind.NULL}:
-            self.needs.add(COLLATION)
-        self._compared(text, pattern)
-
-    def _case(self, node: exp.Expr) -> None:
-        if node.this is not None:
-            self._compared_with_each(node.this, *(branch.this for branch in node.args["ifs"]))
-        self._chosen(node)
-
-    def _chosen(self, node: exp.Expr) -> None:
-        self._mixed(map(self.kinds.of, results_of(node)))
-        self._several(results_of(node))
-
-    def _extreme(self, node: exp.Expr) -> None:
-        parts = results_of(node)
-        self._compared(*parts)
-        kinds = set(map(self.kinds.of, parts)) - {Kind.NULL}
-        if Kind.GIVEN in kinds and Kind.NUMBER in kinds:  # as strings, then
-            self.needs.add(COLLATION)
-        self._chosen(node)
-
-    def _mixed(self, kinds: Iterable[Kind]) -> None:
-        """A value is one of several, or made of them: a TIME among date-times becomes one; a string that MySQL makes
-        and a column's have collations that may not go together."""
-        found = [kind for kind in kinds if kind is not Kind.NULL]
-        if Kind.TIME in found and len(set(found)) > 1:
-            self.needs.add(TIME_ZONE)
-        if Kind.TIME in found or Kind.TEMPORAL in found:
-            self.needs |= DATE_MODES
-        if not OF_JSON_KINDS.isdisjoint(found) and len(set(found)) > 1:
-            self.needs.add(COLLATION)
-        if Kind.OTHER in found and (Kind.OWN in found or found.count(Kind.OTHER) > 1):
-            self.needs.add(COLLATION)
-
-    def _several(self, nodes: Sequence[exp.Expr]) -> None:
-        """Columns of several collations: none of them wins, so that a literal beside them counts."""
-        kinds = {self.kinds.of(node) for node in nodes}
-        if Kind.OWN in kinds and Kind.GIVEN in kinds and len(self.kinds.collations(*nodes)) > 1:
-            self.needs.add(COLLATION)
 
     # -- what decides an order or a group
 
@@ -301,7 +164,7 @@ class Finder:
             return
         for column in zip(*branches, strict=False):
             kinds = [Kind.OTHER if is_star(item) else self.kinds.of(item) for item in column]
-            self._mixed(kinds)
+            self.compared.mixed(kinds)
             found = set(kinds) - {Kind.NULL}
             if shown:
                 continue
@@ -340,7 +203,7 @@ class Finder:
     def _is_text(self, node: exp.Expr) -> bool:
         """Whether its value becomes a string as it is: it is one, or MySQL writes one of it, and it is no bytes."""
         if isinstance(node, exp.Column):
-            types = self._types(node)
+            types = self.meanings.types(node)
             return (bool(types) and types <= _TEXTS) or self.kinds.of(node) in _WRITTEN
         return isinstance(node, exp.Literal) or self.kinds.of(node) in _WRITTEN
 
@@ -385,7 +248,7 @@ class Finder:
 
     def _matched(self, node: exp.Expr) -> None:
         """MATCH: what is searched for becomes a string of the columns' collation."""
-        if self._is_given(node.this):
+        if self.compared.is_given(node.this):
             self.needs.add(STRINGS)
         else:
             self._function(node)
@@ -394,7 +257,7 @@ class Finder:
         """FIELD(): all are compared as strings, by the collation of the first, or all as numbers."""
         kinds = set(map(self.kinds.of, node.expressions)) - {Kind.NULL}
         if kinds <= {Kind.OWN, Kind.GIVEN}:
-            self._compared(*node.expressions)
+            self.compared.values(*node.expressions)
             if node.expressions and self.kinds.of(node.expressions[0]) is not Kind.OWN:
                 self.needs.add(COLLATION)
         elif not (Kind.NUMBER in kinds and kinds <= {Kind.NUMBER, Kind.GIVEN}):
@@ -435,18 +298,6 @@ def _arguments(node: exp.Expr) -> Iterator[exp.Expr]:
             yield part
 
 
-def _no_time(node: exp.Expr) -> bool:
-    """A literal that is no TIME: beside a TIME it is compared as a string."""
-    return isinstance(node, exp.Literal) and node.is_string and _TIME.fullmatch(str(node.this)) is None
-
-
-def _no_date(node: exp.Expr) -> bool:
-    """A literal of which a mode may say whether it is a date: beside one it is read as such."""
-    if not isinstance(node, exp.Literal):
-        return False
-    return not node.is_string or parse_datetime(str(node.this)) is None
-
-
 def is_star(node: exp.Expr) -> bool:
     return isinstance(node, exp.Star) or (isinstance(node, exp.Column) and isinstance(node.this, exp.Star))
 
@@ -465,26 +316,17 @@ Visit = Callable[[Finder, exp.Expr], None]
 _IN_TEMPORARY_TABLES = (
     exp.SetOperation, exp.Distinct, exp.Group, exp.Order, exp.Subquery, exp.With, exp.Window, exp.AggFunc,
 )  # fmt: skip
-_COMPARISONS = classes("EQ NEQ NullSafeEQ NullSafeNEQ GT GTE LT LTE")
 _TO_TEXT = frozenset({"CHAR", "NCHAR", "VARCHAR", "NVARCHAR", "TEXT", "CHARACTER_SET"})
 _TEXTS = frozenset({"char", "varchar", "tinytext", "text", "mediumtext", "longtext", "enum", "set"})
 _WRITTEN = frozenset({Kind.NUMBER, Kind.TEMPORAL, Kind.TIME, Kind.NULL, *OF_JSON_KINDS})
 _HARMLESS = classes("And Or Xor Not GroupConcat Exists Escape Collate")
 
-# The first that fits counts.
+# The first that fits counts, behind those that compare.
 _VISITS: tuple[tuple[type[exp.Expr] | tuple[type[exp.Expr], ...], Visit], ...] = (
     (exp.Star, Finder._star),
     (exp.Column, Finder._column),
     (exp.Join, Finder._join),
-    (_COMPARISONS, Finder._comparison),
-    (exp.Nullif, Finder._binary),
-    (exp.In, Finder._in),
-    (exp.Between, Finder._between),
-    (exp.Like, Finder._like),
     (exp.Is, Finder._is),
-    (exp.Case, Finder._case),
-    ((exp.If, exp.Coalesce, exp.Concat), Finder._chosen),
-    ((exp.Greatest, exp.Least), Finder._extreme),
     ((exp.Order, exp.Group), Finder._terms),
     (exp.Distinct, Finder._distinct),
     (exp.Window, Finder._window),

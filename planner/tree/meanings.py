@@ -75,6 +75,10 @@ class Meanings:
         found = self.reached(given, lambda node: [node.unnest()])
         return [one for one in found if isinstance(one, ColumnRef) and self.below(one) is None]
 
+    def types(self, node: exp.Expr) -> set[str]:
+        """The names of the types that a column may have; none of what is no column."""
+        return {column.type.name for column in self.bases(self.of(node))}
+
     def plain(self, given: Given) -> list[ColumnRef] | None:
         """These, if they are columns of base tables: mostly they are."""
         found = [one for one in given if isinstance(one, ColumnRef) and one.source not in self._derived]
