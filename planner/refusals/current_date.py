@@ -17,31 +17,28 @@ from typing import NoReturn
 
 from sqlglot import exp
 
-from planner.text.scan import words
-from planner.tree.kinds import DATE_ARITHMETIC, Kind, classes, date_of, of_cast, of_type, results_of
+from planner.tree.function_table import (
+    CHOOSING,
+    COMPARISONS,
+    DATE_ARITHMETIC,
+    DATES_BY_NAME,
+    DAYS_BY_NAME,
+    KEEPING_BY_NAME,
+    MAKING_DATES,
+    OF_ITS_VALUE,
+    TIMES,
+    WANTING_DATES,
+)
+from planner.tree.kinds import Kind, date_of, of_cast, of_type, results_of
 from planner.tree.meanings import Meanings
 from planner.tree.reasons import refuse
 from planner.tree.resolved import ResolvedQuery
 from sqltypes.expression import ColumnRef
 
-_COMPARED = classes("EQ NEQ NullSafeEQ NullSafeNEQ GT GTE LT LTE In Between Nullif")
-_CHOSEN = classes("Case If Coalesce Greatest Least")
-_OF_ITS_VALUE = classes(
-    "Paren Alias Ordered Min Max AnyValue FirstValue LastValue NthValue Lag Lead Window IgnoreNulls RespectNulls "
-    "Any All"
-)
-_DATES = classes("TsOrDsToDate TsOrDsToTimestamp Timestamp Date LastDay ConvertTimezone")
-_OF_A_DATE = classes(
-    "DateDiff TimestampDiff Quarter Dayname Year Month Day DayOfMonth DayOfWeek DayOfYear Week WeekOfYear"
-)
-_TIMES = classes("Time TimeFromParts")
-_DATES_BY_NAME = frozenset({"makedate", "from_days"})
-_OF_A_DATE_BY_NAME = frozenset({"weekday", "yearweek", "to_seconds", "to_days", "unix_timestamp"})
-_TIMES_BY_NAME = frozenset({"timediff", "sec_to_time", "maketime"})
-_MAKE_TIMES = words("time timediff sec_to_time maketime str_to_date json_value")
+_COMPARED = (*COMPARISONS, exp.In, exp.Between, exp.Nullif)
+_OF_ITS_VALUE = (*OF_ITS_VALUE, exp.Paren, exp.Alias, exp.Ordered, exp.Lag, exp.Lead, exp.Any, exp.All)
+_MAKE_TIMES = TIMES.names | {"time", "str_to_date", "json_value"}
 """Words of a text without which nothing in it is a TIME, unless a column is."""
-_DAY_BY_NAME = frozenset({"adddate", "subdate"})  # of days, where there is no INTERVAL
-_KEEPS_BY_NAME = frozenset({"addtime", "subtime"})
 _OF_HOURS = re.compile(r"(HOUR|MINUTE|SECOND|MICROSECOND)(_\w+)?", re.IGNORECASE)
 _EXTRACTS_DATE = frozenset({"YEAR", "QUARTER", "MONTH", "WEEK", "DAY", "YEAR_MONTH"})
 _DATE_PARTS = re.compile(r"%-?[^HIMSTfpr%-]")  # of a format, as sqlglot's trees have it: %M are minutes
@@ -95,7 +92,7 @@ class _Kinds:
             return kinds[id(node.this)] if isinstance(node, exp.Nullif) else Kind.OTHER
         if isinstance(node, exp.Case) and node.this is not None:
             _together(node, [kinds[id(node.this)], *(self.of(branch.this) for branch in node.args["ifs"])])
-        if isinstance(node, _CHOSEN):
+        if isinstance(node, CHOOSING):
             return _together(node, map(self.of, results_of(node)))
         if isinstance(node, _OF_ITS_VALUE):
             return kinds.get(id(node.this), Kind.OTHER)
@@ -142,10 +139,10 @@ def _of_function(node: exp.Expr, kinds: Mapping[int, Kind]) -> Kind:
         if node.name.upper() in _EXTRACTS_DATE:
             _dated(node, [kinds[id(node.expression)]])
         return Kind.OTHER
-    if isinstance(node, _DATES):
+    if isinstance(node, MAKING_DATES.classes):
         _dated(node, [first, *(kinds[id(part)] for name, part in node.args.items() if name == "timestamp")])
         return Kind.TEMPORAL
-    if isinstance(node, _OF_A_DATE):
+    if isinstance(node, WANTING_DATES.classes):
         _dated(node, kinds.values())
         return Kind.OTHER
     if isinstance(node, exp.StrToTime | exp.StrToDate):
@@ -154,21 +151,21 @@ def _of_function(node: exp.Expr, kinds: Mapping[int, Kind]) -> Kind:
         return Kind.OTHER if node.args.get("format") is not None else Kind.TEMPORAL
     if isinstance(node, exp.JSONValue):
         return of_cast(node.args.get("returning"))
-    return Kind.TIME if isinstance(node, _TIMES) else Kind.OTHER
+    return Kind.TIME if isinstance(node, TIMES.classes) else Kind.OTHER
 
 
 def _by_name(node: exp.Anonymous, arguments: Sequence[Kind]) -> Kind:
     name = node.name.lower()
-    if name in _OF_A_DATE_BY_NAME:
+    if name in WANTING_DATES.names:
         _dated(node, arguments)
-    if name in _DAY_BY_NAME and arguments:
+    if name in DAYS_BY_NAME and arguments:
         interval = node.expressions[-1]
         return _moved(node, arguments[0], interval if isinstance(interval, exp.Interval) else None)
-    if name in _KEEPS_BY_NAME and arguments:
+    if name in KEEPING_BY_NAME and arguments:
         return arguments[0]
-    if name in _TIMES_BY_NAME:
+    if name in TIMES.names:
         return Kind.TIME
-    return Kind.TEMPORAL if name in _DATES_BY_NAME else Kind.OTHER
+    return Kind.TEMPORAL if name in DATES_BY_NAME else Kind.OTHER
 
 
 def _cast(node: exp.Cast, operand: Kind) -> Kind:

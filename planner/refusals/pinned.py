@@ -13,16 +13,17 @@ from collections.abc import Iterable, Iterator
 from sqlglot import exp
 
 from planner.tree.expressions import split_and
-from planner.tree.kinds import DATE_PARTS, TO_NUMBER, TRUTHS, results_of
-from planner.tree.pins import CHOOSING, COMPUTED, NUMBERS, Pins
+from planner.tree.function_table import COMPARISONS, COMPUTED, DATE_PARTS, TO_NUMBER, TRUTHS, Classes
+from planner.tree.kinds import results_of
+from planner.tree.pins import GIVING_ONE, NUMBERS, Pins
 from planner.tree.provenance import Name
 from planner.tree.reasons import refuse
 from planner.tree.resolved import ResolvedQuery
 
 EQUAL = (exp.EQ, exp.NullSafeEQ, exp.NEQ, exp.In)  # NOT (a <> 1) is a = 1
-COMPARED: tuple[type[exp.Expr], ...] = (*EQUAL, exp.LT, exp.LTE, exp.GT, exp.GTE, exp.Between)
-_READING_TEXT: tuple[type[exp.Expr], ...] = (exp.Like, exp.RegexpLike, exp.Escape, exp.Length)
-_READING_VALUES: tuple[type[exp.Expr], ...] = (
+COMPARED: Classes = (*COMPARISONS, exp.In, exp.Between)
+_READING_TEXT: Classes = (exp.Like, exp.RegexpLike, exp.Escape, exp.Length)
+_READING_VALUES: Classes = (
     *(exp.Query, exp.Where, exp.Having, exp.Join, exp.Group, exp.Ordered, exp.Alias, exp.Tuple),
     *(exp.Case, exp.If, exp.Trunc),
     *(*COMPUTED, *DATE_PARTS, *TRUTHS),
@@ -97,7 +98,7 @@ def _is_text(value: exp.Expr, kind: str, pins: Pins) -> bool:
         return around.args["to"].this.name not in TO_NUMBER
     if isinstance(around, exp.Interval):  # 1.50 MINUTE_SECOND is 1:50
         return "_" in str(around.args.get("unit"))
-    if isinstance(around, CHOOSING) and any(value is part.unnest() for part in results_of(around)):
+    if isinstance(around, GIVING_ONE) and any(value is part.unnest() for part in results_of(around)):
         if not all(_is_like(part.unnest(), kind, pins) for part in results_of(around)):
             return True
         return _is_text(around, kind, pins)

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from sqlglot import exp
 
 from planner.text.scan import words
-from planner.tree.kinds import classes
+from planner.tree.function_table import classes
 
 _BY_NAME = words("""
     uuid_to_bin bin_to_uuid extractvalue updatexml gtid_subset gtid_subtract statement_digest statement_digest_text

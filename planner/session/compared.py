@@ -9,7 +9,8 @@ from collections.abc import Callable, Iterable, Sequence
 from sqlglot import exp
 
 from planner.session.needs import BY_CODES, COLLATION, CONVERTED, DATE_MODES, ESCAPES, STRINGS, TIME_ZONE
-from planner.tree.kinds import MADE, OF_JSON_KINDS, Kind, Kinds, classes, results_of
+from planner.tree.function_table import COMPARISONS, Classes
+from planner.tree.kinds import MADE, OF_JSON_KINDS, Kind, Kinds, results_of
 from planner.tree.meanings import Meanings
 from sqltypes.temporal import parse_datetime
 
@@ -172,8 +173,8 @@ def _no_date(node: exp.Expr) -> bool:
     return not node.is_string or parse_datetime(str(node.this)) is None
 
 
-COMPARING: tuple[tuple[type[exp.Expr] | tuple[type[exp.Expr], ...], Callable[[Compared, exp.Expr], None]], ...] = (
-    (classes("EQ NEQ NullSafeEQ NullSafeNEQ GT GTE LT LTE"), Compared.comparison),
+COMPARING: tuple[tuple[type[exp.Expr] | Classes, Callable[[Compared, exp.Expr], None]], ...] = (
+    (COMPARISONS, Compared.comparison),
     (exp.Nullif, Compared.nullif),
     (exp.In, Compared.in_),
     (exp.Between, Compared.between),

@@ -14,7 +14,7 @@ from sqlglot import exp
 
 from planner.session.needs import LOCAL, STEADY, TIME_ZONE
 from planner.text.parse import parameter_number
-from planner.tree.kinds import classes
+from planner.tree.function_table import COMPARISONS
 from planner.tree.meanings import Given, Meanings
 from planner.tree.resolve import argument
 from sqltypes.expression import ColumnRef
@@ -25,7 +25,6 @@ COMPUTED = frozenset({TIME_ZONE})
 SHOWN = frozenset({LOCAL})
 MATCHED = frozenset({STEADY})
 NOTHING = frozenset[str]()
-_COMPARISONS = classes("EQ NEQ NullSafeEQ GT GTE LT LTE")
 _EXTREMES = (exp.Min, exp.Max)
 
 
@@ -92,7 +91,7 @@ class Instants:
         return SHOWN | MATCHED if matched else SHOWN
 
     def _compared(self, node: exp.Expr, around: exp.Expr | None) -> frozenset[str]:
-        if isinstance(around, _COMPARISONS):
+        if isinstance(around, COMPARISONS):
             others = [around.expression if around.this is node else around.this]
         elif isinstance(around, exp.Between) and around.this is node:
             others = [around.args["low"], around.args["high"]]

@@ -24,30 +24,23 @@ from planner.session.needs import (
 )
 from planner.text.fingerprint import unquote
 from planner.text.scan import Token
-from planner.tree.kinds import (
+from planner.tree.function_table import (
     CASES,
     DATE_ARITHMETIC,
     DATE_PARTS,
     DATES,
-    MADE,
     NUMERIC,
     OF_BYTES,
-    OF_BYTES_BY_NAME,
     OF_ITS_STRING,
     OF_ITS_VALUE,
     OF_JSON,
-    OF_JSON_BY_NAME,
-    OF_JSON_KINDS,
     TO_JSON,
-    TO_JSON_BY_NAME,
     TRUTHS,
     UNQUOTED,
-    UNQUOTED_BY_NAME,
-    Kind,
-    Kinds,
+    Classes,
     classes,
-    date_of,
 )
+from planner.tree.kinds import MADE, OF_JSON_KINDS, Kind, Kinds, date_of
 from planner.tree.meanings import Meanings
 from planner.tree.resolve import argument, ordinal
 
@@ -266,9 +259,9 @@ class Finder:
     def _by_name(self, node: exp.Expr) -> None:
         """A function that the parser has no class for."""
         name = node.name.lower()
-        if name in TO_JSON_BY_NAME or name in OF_JSON_BY_NAME or name in UNQUOTED_BY_NAME:
+        if name in TO_JSON.names or name in OF_JSON.names or name in UNQUOTED.names:
             self._json(node)
-        elif name in OF_BYTES_BY_NAME:
+        elif name in OF_BYTES.names:
             self._of_bytes(node)
         elif name == "field":
             self._field(node)
@@ -322,7 +315,7 @@ _WRITTEN = frozenset({Kind.NUMBER, Kind.TEMPORAL, Kind.TIME, Kind.NULL, *OF_JSON
 _HARMLESS = classes("And Or Xor Not GroupConcat Exists Escape Collate")
 
 # The first that fits counts, behind those that compare.
-_VISITS: tuple[tuple[type[exp.Expr] | tuple[type[exp.Expr], ...], Visit], ...] = (
+_VISITS: tuple[tuple[type[exp.Expr] | Classes, Visit], ...] = (
     (exp.Star, Finder._star),
     (exp.Column, Finder._column),
     (exp.Join, Finder._join),
@@ -333,15 +326,14 @@ _VISITS: tuple[tuple[type[exp.Expr] | tuple[type[exp.Expr], ...], Visit], ...] =
     ((exp.Min, exp.Max), Finder._minmax),
     (exp.Trim, Finder._trim),
     (CASES, Finder._folded),
-    (classes("TimeToStr"), Finder._formatted),
+    (exp.TimeToStr, Finder._formatted),
     ((*DATES, *DATE_PARTS), Finder._date_function),
     ((*DATE_ARITHMETIC, exp.Add, exp.Sub), Finder._date_arithmetic),
     (exp.Cast, Finder._cast),
     (exp.Chr, Finder._character),
     ((*NUMERIC, *OF_ITS_STRING, *OF_ITS_VALUE, *_HARMLESS), Finder._harmless),
-    ((*TO_JSON, *OF_JSON), Finder._json),
-    (UNQUOTED, Finder._json),
-    (OF_BYTES, Finder._of_bytes),
+    ((*TO_JSON.classes, *OF_JSON.classes, *UNQUOTED.classes), Finder._json),
+    (OF_BYTES.classes, Finder._of_bytes),
     (exp.MatchAgainst, Finder._matched),
     (exp.Anonymous, Finder._by_name),
     ((exp.Func, *TRUTHS), Finder._function),

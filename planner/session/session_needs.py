@@ -59,7 +59,7 @@ from planner.session.virtual_columns import finder_of, named_columns, virtual_ne
 from planner.text.hints import SETTABLE
 from planner.text.parse import parse
 from planner.text.scan import Token, words
-from planner.tree.kinds import classes
+from planner.tree.function_table import classes
 from planner.tree.names import Catalogue
 from planner.tree.plan import QueryPlan
 from planner.tree.resolved import ResolvedQuery

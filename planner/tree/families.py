@@ -6,80 +6,20 @@ from collections.abc import Callable, Iterable
 
 from sqlglot import exp
 
-from planner.text.scan import words
 from planner.tree.by_index import DATES, NUMBERS, STRINGS, Family, Nature, Side
-from planner.tree.kinds import (
+from planner.tree.function_table import (
+    BY_FAMILY,
+    CASTS,
+    CHOOSING,
+    COMPUTED,
     DATE_ARITHMETIC,
-    DATE_PARTS,
-    NUMERIC,
     OF_ITS_VALUE,
-    OPERATORS,
-    TO_NUMBER,
-    TRUTHS,
-    classes,
-    date_of,
-    results_of,
 )
+from planner.tree.kinds import date_of, results_of
 from planner.tree.untyped import AsSent
 
 Columns = Callable[[exp.Column], Side]
-
-_WHOLE = (
-    *(*DATE_PARTS, *TRUTHS),
-    *classes("Length Count CountIf RowNumber Rank DenseRank Ntile BitwiseCount Sign StrPosition"),
-)
-_REAL = classes("Sqrt Pow Exp Ln Log Stddev StddevPop StddevSamp Variance VariancePop CumeDist PercentRank")
-_OF_NUMBERS = (*NUMERIC, *OPERATORS, exp.Add, exp.Sub)
-_CHOOSING = (exp.Case, exp.If, exp.Coalesce, exp.Greatest, exp.Least)
-_TEXTS = (
-    *classes("Concat ConcatWs Lower Upper Left Right Substring SubstringIndex Reverse Repeat Trim Replace Pad Hex MD5"),
-    *classes("SHA SHA2 Chr GroupConcat JSONExtractScalar Space Stuff TimeToStr Format RegexpReplace"),
-)
-_JSONS = classes("JSONExtract JSONObject JSONArray JSONArrayAgg JSONObjectAgg")
-_TIMES = classes("Time TsOrDsToTime")
-_MOMENTS = classes("Timestamp TsOrDsToTimestamp UnixToTime")
-_MADE = (*_TIMES, *_MOMENTS)
-_BY_CLASS = (
-    (_WHOLE, Family.INTEGER),
-    (_REAL, Family.FLOAT),
-    ((exp.TsOrDsToDate, exp.Date, exp.LastDay), Family.DATE),
-    ((exp.Collate,), Family.COLLATED),
-    (_TEXTS, Family.TEXT),
-    (_JSONS, Family.JSON),
-)
-_FAMILIES = {
-    **dict.fromkeys(
-        words("field find_in_set instr locate position char_length character_length octet_length"), Family.INTEGER
-    ),
-    **dict.fromkeys(
-        words("bit_length ord ascii crc32 inet_aton period_add period_diff time_to_sec to_days"), Family.INTEGER
-    ),
-    **dict.fromkeys(
-        words("to_seconds weekday yearweek json_length json_depth json_contains microsecond"), Family.INTEGER
-    ),
-    "unix_timestamp": Family.DECIMAL,
-    **dict.fromkeys(words("bit_and bit_or bit_xor interval strcmp json_valid regexp_like datediff"), Family.INTEGER),
-    **dict.fromkeys(words("acos asin atan atan2 cos cot degrees pi power radians sin tan std"), Family.FLOAT),
-    **dict.fromkeys(words("makedate from_days last_day"), Family.DATE),
-    **dict.fromkeys(words("timediff maketime sec_to_time"), Family.TIME),
-    **dict.fromkeys(
-        words("json_unquote json_value json_quote json_type json_pretty uuid_to_bin bin_to_uuid"), Family.TEXT
-    ),
-    **dict.fromkeys(words("substr mid elt lcase ucase quote soundex dayname monthname lpad rpad"), Family.TEXT),
-    **dict.fromkeys(
-        words("bin oct conv export_set make_set inet_ntoa hex sha1 insert insert_ time_format"), Family.TEXT
-    ),
-    **dict.fromkeys(words("json_extract json_array json_object json_set json_merge_patch json_keys"), Family.JSON),
-    **dict.fromkeys(words("json_insert json_replace json_remove json_search json_merge_preserve"), Family.JSON),
-    **dict.fromkeys(words("point st_geomfromtext"), Family.GEOMETRY),
-}
-_CASTS = {
-    **{"DATE": Family.DATE, "TIME": Family.TIME, "YEAR": Family.YEAR, "JSON": Family.JSON},
-    **dict.fromkeys(("DATETIME", "DATETIME2", "TIMESTAMP", "TIMESTAMPTZ", "TIMESTAMPLTZ"), Family.MOMENT),
-    **dict.fromkeys(("BINARY", "VARBINARY"), Family.BYTES),
-    **dict.fromkeys(("DECIMAL", "UDECIMAL"), Family.DECIMAL),
-    **dict.fromkeys(("FLOAT", "DOUBLE", "UDOUBLE"), Family.FLOAT),
-}
+_FINE = (Family.MOMENT, Family.TIME)
 
 
 def side_of(node: exp.Expr, columns: Columns) -> Side:
@@ -138,33 +78,34 @@ def _family(node: exp.Expr, columns: Columns) -> tuple[Family, int | None]:
     """And the digits of the fraction; None where these are not known."""
     if isinstance(node, exp.Cast):
         return _cast(node)
-    for class_, family in _BY_CLASS:
-        if isinstance(node, class_):
-            return family, 0
+    for family, functions in BY_FAMILY:
+        if isinstance(node, functions.classes):
+            return family, _scale(node, columns) if family in _FINE else 0
     based = date_of(node) if isinstance(node, (exp.Add, exp.Sub, *DATE_ARITHMETIC)) else None
     if based is not None:
         return _moved(node, side_of(based, columns))
-    if isinstance(node, _OF_NUMBERS):
+    if isinstance(node, COMPUTED):
         return _number(node, columns), 0
-    if isinstance(node, _CHOOSING):
+    if isinstance(node, CHOOSING):
         return one_of(side_of(part, columns) for part in results_of(node))
     if isinstance(node, (*OF_ITS_VALUE, exp.Distinct)) and isinstance(node.this, exp.Expr):
         side = side_of(node.this, columns)
         if side.family is Family.MEMBER and isinstance(node, exp.Min | exp.Max):
             return Family.UNKNOWN, None  # by an index the first by number, else by text
         return side.family, side.scale
-    if isinstance(node, _MADE):
-        made_of = side_of(node.this, columns)
-        scale = made_of.scale if made_of.family in DATES | {Family.TIME} else None
-        return Family.MOMENT if isinstance(node, _MOMENTS) else Family.TIME, scale
     name = node.name.lower() if isinstance(node, exp.Anonymous) else ""
-    return _FAMILIES.get(name, Family.UNKNOWN), None
+    return next((family for family, functions in BY_FAMILY if name in functions.names), Family.UNKNOWN), None
+
+
+def _scale(node: exp.Expr, columns: Columns) -> int | None:
+    """Of a moment or time that is made of something."""
+    made_of = side_of(node.this, columns)
+    return made_of.scale if made_of.family in DATES | {Family.TIME} else None
 
 
 def _cast(node: exp.Cast) -> tuple[Family, int]:
-    name = node.to.this.name
     sizes = [int(size.name) for size in node.to.find_all(exp.Literal)]
-    family = _CASTS.get(name, Family.INTEGER if name in TO_NUMBER else Family.TEXT)
+    family = CASTS.get(node.to.this.name, Family.TEXT)
     return family, sizes[0] if sizes and family in (Family.MOMENT, Family.TIME) else 0
 
 

@@ -9,7 +9,23 @@ from enum import Enum
 
 from sqlglot import exp
 
-from planner.text.scan import words
+from planner.tree.by_index import DATES as FAMILIES_OF_DATES
+from planner.tree.by_index import NUMBERS, Family, family_of
+from planner.tree.function_table import (
+    CASTS,
+    CHOOSING,
+    DATE_ARITHMETIC,
+    DATE_PARTS,
+    DATES,
+    NUMERIC,
+    OF_ITS_STRING,
+    OF_ITS_VALUE,
+    OF_JSON,
+    OPERATORS,
+    TO_JSON,
+    TRUTHS,
+    UNQUOTED,
+)
 from planner.tree.meanings import Given, Meanings
 from planner.tree.provenance import Name, name_of
 from planner.tree.untyped import AsSent
@@ -34,17 +50,17 @@ MADE = OF_JSON_KINDS | {Kind.OTHER}
 """What MySQL makes, or what is not known."""
 
 
+_OF_FAMILY = {
+    **dict.fromkeys((*NUMBERS, Family.BIT, Family.YEAR), Kind.NUMBER),
+    **dict.fromkeys(FAMILIES_OF_DATES, Kind.TEMPORAL),
+    **dict.fromkeys((Family.TEXT, Family.BYTES, Family.MEMBER, Family.GEOMETRY), Kind.OWN),
+    **{Family.TIME: Kind.TIME, Family.JSON: Kind.JSON},
+}
+
+
 def of_type(type_: SqlType) -> Kind:
     """The kind of a column."""
-    if type_.is_numeric:
-        return Kind.NUMBER
-    if type_.name == "time":
-        return Kind.TIME
-    if type_.is_temporal:
-        return Kind.TEMPORAL
-    if type_.name == "json":
-        return Kind.JSON
-    return Kind.OWN if type_.is_string or type_.is_binary else Kind.OTHER
+    return _OF_FAMILY.get(family_of(type_), Kind.OTHER)
 
 
 def combined(kinds: Iterable[Kind]) -> Kind:
@@ -57,56 +73,10 @@ def combined(kinds: Iterable[Kind]) -> Kind:
     return found.pop() if len(found) == 1 and Kind.GIVEN not in found else Kind.OTHER
 
 
-def classes(names: str) -> tuple[type[exp.Expr], ...]:
-    """The parser's classes of these names; not every version has all."""
-    return tuple(getattr(exp, name) for name in names.split() if hasattr(exp, name))
-
-
-NUMERIC = classes("""
-    Abs Ceil Floor Round Sign Sqrt Pow Exp Ln Log Length Count CountIf Sum Avg Stddev StddevPop StddevSamp Variance
-    VariancePop RowNumber Rank DenseRank Ntile CumeDist PercentRank BitwiseCount
-""")
-DATE_PARTS = classes("""
-    Year Month Day DayOfMonth DayOfWeek DayOfYear Hour Minute Second Quarter Week WeekOfYear Extract DateDiff
-    TimestampDiff ToDays
-""")
-DATES = classes("TsOrDsToDate TsOrDsToTimestamp Date LastDay")
-DATE_ARITHMETIC = classes("DateAdd DateSub")
-OPERATORS = classes(
-    "Mul Div IntDiv Mod Neg BitwiseAnd BitwiseOr BitwiseXor BitwiseNot BitwiseLeftShift BitwiseRightShift"
-)
-TRUTHS = classes("Predicate Connector And Or Xor Not Boolean In Between Is Exists Like Escape RegexpLike")
-CASES = classes("Lower Upper")
-OF_ITS_STRING = (*CASES, *classes("Left Right Substring Reverse Repeat Trim"))
-OF_ITS_VALUE = classes("Min Max AnyValue FirstValue LastValue NthValue Window IgnoreNulls RespectNulls Nullif")
-TO_JSON = classes("JSONObject JSONObjectAgg JSONExtract JSONSet JSONKeys JSONRemove JSONArrayAppend")
-TO_JSON_BY_NAME = words("""
-    json_array json_arrayagg json_insert json_merge_patch json_merge_preserve json_replace
-""")
-OF_JSON = classes("JSONArrayContains")
-UNQUOTED = classes("JSONExtractScalar JSONType")
-UNQUOTED_BY_NAME = words("json_unquote json_quote")
-OF_BYTES = classes("Hex LowerHex MD5 SHA SHA2 ToBase64 FromBase64 Unhex Crc32")
-OF_BYTES_BY_NAME = words("hex unhex md5 sha sha1 sha2 to_base64 from_base64 crc32 bit_length inet6_ntoa bin_to_uuid")
-"""Functions of a string's bytes, whatever its collation."""
-OF_JSON_BY_NAME = words("json_contains json_contains_path json_depth json_length json_overlaps json_valid")
-"""Functions that say a number of JSON."""
-
-TO_NUMBER = words("""
-    TINYINT SMALLINT MEDIUMINT INT BIGINT UTINYINT USMALLINT UMEDIUMINT UINT UBIGINT FLOAT DOUBLE DECIMAL UDECIMAL
-    UDOUBLE YEAR
-""")
-_CASTS = {
-    **dict.fromkeys(TO_NUMBER, Kind.NUMBER),
-    **dict.fromkeys(words("DATE DATETIME DATETIME2 TIMESTAMP TIMESTAMPTZ TIMESTAMPLTZ"), Kind.TEMPORAL),
-    **dict.fromkeys(words("BINARY VARBINARY"), Kind.OWN),
-    **{"JSON": Kind.JSON, "TIME": Kind.TIME},
-}
-
-
 def of_cast(target: exp.Expr | None) -> Kind:
     """The kind of what CAST makes. `target`: the type that it names."""
-    return _CASTS.get(target.this.name, Kind.OTHER) if isinstance(target, exp.DataType) else Kind.OTHER
+    family = CASTS.get(target.this.name) if isinstance(target, exp.DataType) else None
+    return _OF_FAMILY[family] if family is not None else Kind.OTHER
 
 
 class Kinds:
@@ -177,11 +147,11 @@ class Kinds:
     def _named_function(self, node: exp.Expr) -> Kind:
         """Of a function that the parser has no class for."""
         name = node.name.lower()
-        if name in TO_JSON_BY_NAME:
+        if name in TO_JSON.names:
             return Kind.JSON
-        if name in UNQUOTED_BY_NAME:
+        if name in UNQUOTED.names:
             return Kind.UNQUOTED
-        return Kind.NUMBER if name in OF_JSON_BY_NAME or name == "field" else Kind.OTHER
+        return Kind.NUMBER if name in OF_JSON.names or name == "field" else Kind.OTHER
 
     def _subquery(self, node: exp.Expr) -> Kind:
         items = node.this.expressions if isinstance(node.this, exp.Select) else node.expressions
@@ -231,14 +201,14 @@ _HANDLERS: tuple[tuple[type[exp.Expr] | tuple[type[exp.Expr], ...], Callable[[Ki
     (exp.Null, always(Kind.NULL)),
     ((exp.Paren, exp.Alias, exp.Ordered), lambda kinds, node: kinds.of(node.this)),
     ((exp.HexString, exp.BitString, exp.Collate), always(Kind.OWN)),
-    ((*NUMERIC, *DATE_PARTS, *OPERATORS, *TRUTHS, *OF_JSON, exp.MatchAgainst), always(Kind.NUMBER)),
-    (TO_JSON, always(Kind.JSON)),
-    (UNQUOTED, always(Kind.UNQUOTED)),
+    ((*NUMERIC, *DATE_PARTS, *OPERATORS, *TRUTHS, *OF_JSON.classes, exp.MatchAgainst), always(Kind.NUMBER)),
+    (TO_JSON.classes, always(Kind.JSON)),
+    (UNQUOTED.classes, always(Kind.UNQUOTED)),
     (exp.Anonymous, Kinds._named_function),
     (DATES, always(Kind.TEMPORAL)),
     ((exp.Add, exp.Sub, *DATE_ARITHMETIC), Kinds._sum),
     (exp.Cast, lambda kinds, node: of_cast(node.args["to"])),
-    ((exp.Case, exp.If, exp.Coalesce, exp.Greatest, exp.Least), Kinds._any_of),
+    (CHOOSING, Kinds._any_of),
     (exp.Concat, Kinds._concat),
     (OF_ITS_STRING, Kinds._string),
     (OF_ITS_VALUE, Kinds._value),

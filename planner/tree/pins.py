@@ -7,7 +7,8 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from sqlglot import exp
 
-from planner.tree.kinds import NUMERIC, OPERATORS, results_of
+from planner.tree.function_table import CHOOSING, COMPUTED, Classes
+from planner.tree.kinds import results_of
 from planner.tree.meanings import Given, Meanings
 from planner.tree.provenance import Name, name_of
 from sqltypes.expression import ColumnRef
@@ -15,11 +16,7 @@ from sqltypes.schema import SqlType
 
 NUMBERS = frozenset({"bit", "decimal", "float", "zerofill", "integer"})
 ALL = NUMBERS | {"time"}
-CHOOSING: tuple[type[exp.Expr], ...] = (
-    *(exp.Case, exp.If, exp.Coalesce, exp.Greatest, exp.Least, exp.Nullif),
-    *(exp.Min, exp.Max, exp.AnyValue),
-)
-COMPUTED: tuple[type[exp.Expr], ...] = (exp.Add, exp.Sub, *NUMERIC, *OPERATORS)
+GIVING_ONE: Classes = (*CHOOSING, exp.Nullif, exp.Min, exp.Max, exp.AnyValue)
 UNKNOWN: Name = ("", "")
 
 
@@ -105,6 +102,6 @@ def _is_computed(value: exp.Expr) -> bool:
     value = value.unnest()
     if isinstance(value, exp.Literal):
         return not value.is_string
-    if isinstance(value, CHOOSING):
+    if isinstance(value, GIVING_ONE):
         return any(map(_is_computed, results_of(value)))
     return isinstance(value, COMPUTED)
