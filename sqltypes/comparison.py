@@ -155,7 +155,7 @@ def _small_literal(expr: Expr) -> bool:
 def refuse_tolerance(*exprs: Expr) -> None:
     """Raises UnsupportedQuery if a FLOAT(m,d) or DOUBLE(m,d), or a value made of one, is compared with numbers of a
     fixed number of digits. MySQL takes numbers for equal that differ by less than half of the last digit."""
-    if any(expr.type.has_fixed_digits for expr in exprs) and not any(_any_digits(expr) for expr in exprs):
+    if any([expr.type.has_fixed_digits for expr in exprs]) and not any(map(_any_digits, exprs)):
         raise UnsupportedQuery("comparison_type", "MySQL compares a FLOAT(m,d) or DOUBLE(m,d) with a tolerance")
 
 

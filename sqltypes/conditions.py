@@ -31,7 +31,7 @@ Args = tuple[Expr, ...]
 
 def any_nullable(args: Sequence[Expr]) -> bool:
     """Whether a strict function of these may be NULL."""
-    return any(arg.nullable for arg in args)
+    return any([arg.nullable for arg in args])
 
 
 def compare(op: str, args: Args) -> Call:

@@ -12,7 +12,7 @@ Logic is three-valued: None is NULL (UNKNOWN). Comparisons give the ints 1 and 0
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator
+from collections.abc import Hashable
 from dataclasses import dataclass
 
 from sqltypes.schema import SqlType
@@ -74,21 +74,25 @@ class Call:
 Expr = Literal | ColumnRef | ParamRef | Call
 
 
-def walk(expr: Expr) -> Iterator[Expr]:
+def walk(expr: Expr) -> list[Expr]:
     """The node and all below it, parents first."""
+    found: list[Expr] = []
     ahead = [expr]
     while ahead:
         node = ahead.pop()
-        yield node
+        found.append(node)
         if isinstance(node, Call):
             ahead += reversed(node.args)
+    return found
 
 
 def columns_of(expr: Expr) -> frozenset[ColumnRef]:
     """All columns that the expression reads."""
-    return frozenset(node for node in walk(expr) if isinstance(node, ColumnRef))
+    if isinstance(expr, ColumnRef):
+        return frozenset((expr,))
+    return frozenset([node for node in walk(expr) if isinstance(node, ColumnRef)])
 
 
 def sources_of(expr: Expr) -> frozenset[str]:
     """The aliases of all inputs that the expression reads."""
-    return frozenset(column.source for column in columns_of(expr))
+    return frozenset([column.source for column in columns_of(expr)])

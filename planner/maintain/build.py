@@ -116,13 +116,13 @@ def _require_comparable(block: Block) -> None:
     grouped += [
         column for join in block.joins if isinstance(join.source, Grouped) for column in join.source.group_columns()
     ]
-    compared = [*grouped, *(term.expr for term in block.order)]
-    if any(expr.type.is_approximate for expr in grouped):
+    compared = [*grouped, *[term.expr for term in block.order]]
+    if any([expr.type.is_approximate for expr in grouped]):
         # MySQL keeps them apart in a hash table and together in a sort.
         raise NotMaintained(because("expression", "0 and -0 in GROUP BY or DISTINCT"))
-    if any(not isinstance(term.expr, ColumnRef) and term.expr.type.is_moment for term in block.order):
+    if any([not isinstance(term.expr, ColumnRef) and term.expr.type.is_moment for term in block.order]):
         raise NotMaintained(because("expression", "an order by a computed DATETIME, in which 0000-00-00 is NULL"))
-    if any("" in expr.type.members for expr in compared):
+    if any(["" in expr.type.members for expr in compared]):
         # An ENUM's own '' and that of a value that it does not have are apart in MySQL's order, and alike as texts.
         raise NotMaintained(because("expression", "an order or groups of an ENUM or SET that has the member ''"))
     for expr in compared:
@@ -142,13 +142,13 @@ def _require_shown_alone(block: Block) -> None:
     computed = expressions(replace(block, group=(), outputs=(), order=()))
     computed += [expr for each in below for expr in each.filter]
     computed += [aggregate.argument for each in below for aggregate in each.aggregates if aggregate.argument]
-    shown = [*block.group, *(output.expr for output in block.outputs), *(term.expr for term in block.order)]
+    shown = [*block.group, *[output.expr for output in block.outputs], *[term.expr for term in block.order]]
     computed += [expr for expr in shown if not isinstance(expr, ColumnRef)]
     for expr in computed:
         types = [ref.type for ref in columns_of(expr)]
-        if any(type_.has_fixed_digits for type_ in types):
+        if any([type_.has_fixed_digits for type_ in types]):
             raise NotMaintained(because("expression", "a FLOAT(m,d) or DOUBLE(m,d) that is computed with"))
-        if any(type_.has_two_empty for type_ in types):
+        if any([type_.has_two_empty for type_ in types]):
             raise NotMaintained(because("expression", "an ENUM that has the member '' and is compared"))
 
 
@@ -195,7 +195,7 @@ def split_conditions(block: Block, join: Join) -> Reading:
 
 
 def _rows_or_top(block: Block, join: Join, table: Table, reading: Reading) -> RowsArrangement | TopKArrangement:
-    key = tuple(pin.column.name for pin in reading.pins)
+    key = tuple([pin.column.name for pin in reading.pins])
     filter_ = conjunction([to_own(part, join.alias, table) for part in reading.own])
     needed = [*expressions(replace(block, where=tuple(reading.residual)))]
     columns = used_columns(join.alias, table, needed)

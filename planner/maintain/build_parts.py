@@ -64,12 +64,12 @@ def used_columns(alias: str, table: Table, exprs: Iterable[Expr]) -> tuple[str, 
     """The columns of the table under the alias that the expressions read, in table order; at least one, for a row to
     be a row."""
     names = {ref.name.lower() for expr in exprs for ref in columns_of(expr) if ref.source == alias}
-    columns = tuple(column.name for column in table.columns if column.name.lower() in names)
+    columns = tuple([column.name for column in table.columns if column.name.lower() in names])
     return columns or table.primary_key[:1] or (table.columns[0].name,)
 
 
 def output_columns(outputs: Iterable[Output]) -> tuple[OutputColumn, ...]:
-    return tuple(OutputColumn(output.name, output.expr, output.expr.type, output.expr.nullable) for output in outputs)
+    return tuple([OutputColumn(output.name, output.expr, output.expr.type, output.expr.nullable) for output in outputs])
 
 
 def require_group_keeps_lists(known: set[tuple[str, str]], lists: Iterable[Pin]) -> None:

@@ -81,7 +81,7 @@ def _likely(table: Table, asked: Container[str], sought: Container[str], used: A
 
 def asked_of(block: Block, join: Join) -> set[str]:
     """The columns of the table that conditions name, in lower case."""
-    asked = (ref for part in certain_conditions(block) for ref in columns_of(part))
+    asked = [ref for part in certain_conditions(block) for ref in columns_of(part)]
     return {ref.name.lower() for ref in asked if ref.source == join.alias}
 
 
@@ -97,7 +97,7 @@ def covers(table: Table, index: tuple[str, ...], used: AbstractSet[str]) -> bool
 
 def without(order: Order, known: Container[str]) -> Order:
     """What is left of an order where these columns have one value each."""
-    return tuple(part for part in order if part.name not in known)
+    return tuple([part for part in order if part.name not in known])
 
 
 def known_part(table: Table, order: Order) -> Order:

@@ -4,12 +4,11 @@ date-time, and which collation wins (`planner/session/session_needs.py`)."""
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 
 from sqlglot import exp
 
 from planner.session.needs import BY_CODES, COLLATION, CONVERTED, DATE_MODES, ESCAPES, STRINGS, TIME_ZONE
-from planner.tree.function_table import COMPARISONS, Classes
 from planner.tree.kinds import MADE, OF_JSON_KINDS, Kind, Kinds, results_of
 from planner.tree.meanings import Meanings
 from sqltypes.temporal import parse_datetime
@@ -171,15 +170,3 @@ def _no_date(node: exp.Expr) -> bool:
     if not isinstance(node, exp.Literal):
         return False
     return not node.is_string or parse_datetime(str(node.this)) is None
-
-
-COMPARING: tuple[tuple[type[exp.Expr] | Classes, Callable[[Compared, exp.Expr], None]], ...] = (
-    (COMPARISONS, Compared.comparison),
-    (exp.Nullif, Compared.nullif),
-    (exp.In, Compared.in_),
-    (exp.Between, Compared.between),
-    (exp.Like, Compared.like),
-    (exp.Case, Compared.case),
-    ((exp.If, exp.Coalesce, exp.Concat), Compared.chosen),
-    ((exp.Greatest, exp.Least), Compared.extreme),
-)

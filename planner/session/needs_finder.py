@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from sqlglot import exp
 
-from planner.session.compared import COMPARING, Compared
+from planner.session.compared import Compared
 from planner.session.instants import TIMESTAMP, Instants
 from planner.session.needs import (
     AUTO_IS_NULL,
@@ -26,6 +26,7 @@ from planner.text.fingerprint import unquote
 from planner.text.scan import Token
 from planner.tree.function_table import (
     CASES,
+    COMPARISONS,
     DATE_ARITHMETIC,
     DATE_PARTS,
     DATES,
@@ -76,16 +77,11 @@ class Finder:
                 self.needs.add(PADDED)
             if isinstance(node, exp.SetOperation):
                 self._united(node, shown=node is only_shown and not node.args.get("distinct"))
-            else:
-                self._visit(node)
-
-    def _visit(self, node: exp.Expr) -> None:
-        for class_, compare in COMPARING:
-            if isinstance(node, class_):
-                return compare(self.compared, node)
-        for class_, visit in _VISITS:
-            if isinstance(node, class_):
-                return visit(self, node)
+                continue
+            for class_, visit in _VISITS:
+                if isinstance(node, class_):
+                    visit(self, node)
+                    break
 
     # -- names
 
@@ -314,12 +310,20 @@ _TEXTS = frozenset({"char", "varchar", "tinytext", "text", "mediumtext", "longte
 _WRITTEN = frozenset({Kind.NUMBER, Kind.TEMPORAL, Kind.TIME, Kind.NULL, *OF_JSON_KINDS})
 _HARMLESS = classes("And Or Xor Not GroupConcat Exists Escape Collate")
 
-# The first that fits counts, behind those that compare.
+# The first that fits counts.
 _VISITS: tuple[tuple[type[exp.Expr] | Classes, Visit], ...] = (
     (exp.Star, Finder._star),
     (exp.Column, Finder._column),
     (exp.Join, Finder._join),
+    (COMPARISONS, lambda finder, node: finder.compared.comparison(node)),
+    (exp.Nullif, lambda finder, node: finder.compared.nullif(node)),
+    (exp.In, lambda finder, node: finder.compared.in_(node)),
+    (exp.Between, lambda finder, node: finder.compared.between(node)),
+    (exp.Like, lambda finder, node: finder.compared.like(node)),
     (exp.Is, Finder._is),
+    (exp.Case, lambda finder, node: finder.compared.case(node)),
+    ((exp.If, exp.Coalesce, exp.Concat), lambda finder, node: finder.compared.chosen(node)),
+    ((exp.Greatest, exp.Least), lambda finder, node: finder.compared.extreme(node)),
     ((exp.Order, exp.Group), Finder._terms),
     (exp.Distinct, Finder._distinct),
     (exp.Window, Finder._window),

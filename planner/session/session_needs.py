@@ -118,20 +118,20 @@ def _needs(query: ResolvedQuery, plan: QueryPlan) -> frozenset[str]:
     named = [column for _, column in named_columns([query.tree], plan.tables)]
     if len(tokens) > 1 or any(map(_is_foreign, named)) or any(map(_converts, tokens)):
         finder.needs.add(SENT)
-    if any(column.type.name == "json" for column in named):  # a document's text is a string that MySQL makes
+    if any([column.type.name == "json" for column in named]):  # a document's text is a string that MySQL makes
         finder.needs.add(PACKET)
     if len(tokens) > 1:
         return frozenset(finder.needs | OF_OTHERS)
-    virtual = any(column.expression for column in named)
+    virtual = any([column.expression for column in named])
     if virtual or not _only(query.tree, _COMBINED):  # MySQL may compute something in a session
         return frozenset(finder.needs | OF_COMPUTED)
-    types = frozenset(column.type.name for column in named)
+    types = frozenset([column.type.name for column in named])
     if not (_only(query.tree, _PLAIN) and len(list(query.tree.find_all(exp.Table))) == 1):
         finder.needs |= {STRINGS, BYTES} if types <= _STEADY else OF_COMPUTED
     if types <= _OF_BYTES and not _shows_strings(query.tree):  # all strings are compared as bytes
         return frozenset(finder.needs - {STRINGS, BYTES})
-    strings = any(token.kind == "string" for found in tokens for token in found)
-    if strings or not all(parameter.type.is_numeric for parameter in plan.parameters):
+    strings = any([token.kind == "string" for found in tokens for token in found])
+    if strings or not all([parameter.type.is_numeric for parameter in plan.parameters]):
         finder.needs.add(BYTES)
     return frozenset(finder.needs)
 

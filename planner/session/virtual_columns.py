@@ -69,8 +69,8 @@ def named_columns(trees: Iterable[exp.Query], tables: Iterable[Table]) -> list[t
         named |= {column.name.lower() for column in tree.find_all(exp.Column)}
         joins = list(tree.find_all(exp.Join))
         named |= {name.name.lower() for join in joins for name in join.args.get("using") or ()}
-        every |= any(is_star(node) and not isinstance(node.parent, exp.Count) for node in tree.find_all(exp.Star))
-        every |= any(join.method == "NATURAL" for join in joins)
+        every |= any([is_star(node) and not isinstance(node.parent, exp.Count) for node in tree.find_all(exp.Star)])
+        every |= any([join.method == "NATURAL" for join in joins])
     pairs = [(table, column) for table in tables for column in table.columns]
     return [(table, column) for table, column in pairs if every or column.name.lower() in named]
 

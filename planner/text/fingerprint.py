@@ -13,7 +13,7 @@ Hints stay in the shape; comments go; version comments count as the server count
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 
@@ -139,7 +139,8 @@ def fingerprint_of(text: str, found: Sequence[Piece], database: str) -> Fingerpr
 def _fingerprint(text: str, database: str, taken: Sequence[Taken]) -> Fingerprint | None:
     """The fingerprint of a text from which these lists were taken; None where one of them stands in no slot."""
     tokens = scan(text)
-    found = pieces(tokens)
+    kept = unnamed_items(tokens)
+    found = pieces(tokens, kept)
     slots = tuple([piece.slot for piece in found if piece.slot is not None])
     count = len([token for token in tokens if token.kind == "param"])
     if taken:
@@ -147,7 +148,7 @@ def _fingerprint(text: str, database: str, taken: Sequence[Taken]) -> Fingerprin
         if not {one.start for one in taken} <= set(starts):
             return None
         slots, count = _with_long(slots, starts, taken, count)
-    return Fingerprint(database, _spell(found, tokens, _slot_mark), slots, count)
+    return Fingerprint(database, _spell(found, tokens, kept, _slot_mark), slots, count)
 
 
 LONGEST_NAME = 4096  # characters of a text with a long list in a column's name
@@ -197,8 +198,9 @@ def outline(shape: str) -> str:
     return "".join(filter(str.isalpha, "".join(named))).upper()
 
 
-def normalised(tokens: Sequence[Token], found: Sequence[Piece] | None = None) -> str:
-    """The one spelling of a cache's text: placeholders are `?` and `?...`, constants stay. `found`: as `pieces`."""
+def normalised(tokens: Sequence[Token], found: Sequence[Piece], kept: Items) -> str:
+    """The one spelling of a cache's text: placeholders are `?` and `?...`, constants stay. `found`: its `pieces`,
+    `kept`: its `unnamed_items`."""
 
     def mark(piece: Piece) -> str:
         if isinstance(piece.slot, ListSlot) and not all(isinstance(item, Placeholder) for item in piece.slot.items):
@@ -208,12 +210,12 @@ def normalised(tokens: Sequence[Token], found: Sequence[Piece] | None = None) ->
             return "".join(texts) if piece.slot.kind not in ("date", "timestamp") else f"{texts[0].upper()}{texts[1]}"
         return _slot_mark(piece)
 
-    return _spell(pieces(tokens) if found is None else found, tokens, mark)
+    return _spell(found, tokens, kept, mark)
 
 
-def respelled(tokens: Sequence[Token], mark: Callable[[Piece], str]) -> str:
-    """The one spelling, each slot outside of unnamed select items as `mark` writes it."""
-    return _spell(pieces(tokens), tokens, mark)
+def respelled(tokens: Sequence[Token], found: Sequence[Piece], mark: Callable[[Piece], str]) -> str:
+    """The one spelling, each slot outside of unnamed select items as `mark` writes it. `found`: as of `normalised`."""
+    return _spell(found, tokens, unnamed_items(tokens), mark)
 
 
 def _slot_mark(piece: Piece) -> str:
@@ -228,19 +230,18 @@ def _scalar_text(item: Scalar) -> str:
     return f"x'{item.value.hex()}'" if isinstance(item.value, bytes) else str(item.value)
 
 
-def _spell(found: Sequence[Piece], tokens: Sequence[Token], mark: Callable[[Piece], str]) -> str:
-    verbatim = {first: end for first, end in select_items(tokens) if not is_named(tokens, (first, end))}
+def _spell(found: Sequence[Piece], tokens: Sequence[Token], kept: Items, mark: Callable[[Piece], str]) -> str:
     out: list[tuple[str, bool, bool]] = []
     keep_until = 0
     before = 0
     for number, piece in enumerate(found):
         start = tokens[piece.first].start
-        if piece.first in verbatim:
-            keep_until = verbatim[piece.first]
+        if piece.first in kept:
+            keep_until = kept[piece.first]
         if piece.first < keep_until:
             text = _verbatim(piece, tokens)
             parted = start != before and bool(out)
-            if out and piece.first not in verbatim:
+            if out and piece.first not in kept:
                 last = out[-1]
                 out[-1] = (last[0] + (" " if parted else "") + text, False, last[2])
             else:
@@ -301,14 +302,25 @@ def _verbatim(piece: Piece, tokens: Sequence[Token]) -> str:
 # Slots.
 
 
-def pieces(tokens: Sequence[Token]) -> list[Piece]:
-    """The text as tokens and slots: signs folded into numbers, IN-lists of literals and placeholders collapsed."""
-    singles = _scalars(tokens)
+Items = Mapping[int, int]
+
+
+def unnamed_items(tokens: Sequence[Token], items: Sequence[tuple[int, int]] | None = None) -> Items:
+    """The select items whose columns are called as they are spelled: the end of each by its first token. `items`: as
+    `select_items`."""
+    found = select_items(tokens) if items is None else items
+    return {first: end for first, end in found if not is_named(tokens, (first, end))}
+
+
+def pieces(tokens: Sequence[Token], kept: Items | None = None) -> list[Piece]:
+    """The text as tokens and slots: signs folded into numbers, IN-lists of literals and placeholders collapsed.
+    `kept`: as `unnamed_items`."""
+    singles = _scalars(tokens, unnamed_items(tokens) if kept is None else kept)
     out: list[Piece] = []
     index = 0
     while index < len(singles):
         token = singles[index].token
-        if token is not None and token.kind == "word" and _opens_list(singles, index):
+        if token is not None and token.text in _IN and token.kind == "word" and _is_opening(singles, index + 1):
             collapsed, after = _collapse(singles, index + 2)
             if collapsed is not None:
                 out += [*singles[index : index + 2], collapsed]
@@ -319,11 +331,12 @@ def pieces(tokens: Sequence[Token]) -> list[Piece]:
     return out
 
 
-def _opens_list(singles: Sequence[Piece], index: int) -> bool:
-    if index + 1 >= len(singles):
-        return False
-    word, bracket = singles[index].token, singles[index + 1].token
-    return word is not None and bracket is not None and bracket.text == "(" and is_keyword(word, "IN")
+_IN = ("IN", "in", "In", "iN")
+
+
+def _is_opening(singles: Sequence[Piece], index: int) -> bool:
+    bracket = singles[index].token if index < len(singles) else None
+    return bracket is not None and bracket.text == "("
 
 
 def _collapse(singles: Sequence[Piece], index: int) -> tuple[Piece | None, int]:
@@ -347,15 +360,14 @@ def _collapse(singles: Sequence[Piece], index: int) -> tuple[Piece | None, int]:
     return None, first
 
 
-def _scalars(tokens: Sequence[Token]) -> list[Piece]:
+def _scalars(tokens: Sequence[Token], kept: Items) -> list[Piece]:
     out: list[Piece] = []
     placeholders = 0
     index = 0
-    verbatim = {first: end for first, end in select_items(tokens) if not is_named(tokens, (first, end))}
     keep_until = 0
     while index < len(tokens):
         token = tokens[index]
-        keep_until = verbatim.get(index, keep_until)
+        keep_until = kept.get(index, keep_until)
         if token.kind == "param":
             out.append(Piece(None, Placeholder(placeholders, len(token.text) > 1), index, index + 1))
             placeholders += 1
@@ -366,7 +378,7 @@ def _scalars(tokens: Sequence[Token]) -> list[Piece]:
             index += 1
         elif token.kind in ("number", "string", "hex", "bit"):
             out.append(Piece(None, literal_of(token), index, index + 1))
-        elif token.kind == "word" and (moment := _moment(tokens, index)) is not None:
+        elif token.text.upper() in MOMENTS and (moment := _moment(tokens, index)) is not None:
             out.append(Piece(None, moment, index, index + 2))
             index += 1
         else:
@@ -390,7 +402,7 @@ def _is_sign(tokens: Sequence[Token], index: int) -> bool:
 def _moment(tokens: Sequence[Token], index: int) -> Constant | None:
     """The DATE'...' or TIMESTAMP'...' that begins there; None where there is none in the plain form."""
     word = tokens[index]
-    if index + 1 >= len(tokens) or tokens[index + 1].kind != "string" or not is_keyword(word, *MOMENTS):
+    if index + 1 >= len(tokens) or tokens[index + 1].kind != "string" or word.kind != "word":
         return None
     if index and tokens[index - 1].text == ".":
         return None

@@ -116,7 +116,7 @@ def unread(node: exp.Expr) -> str:
     for argument, value in node.args.items():
         if argument not in known and value is not None and value is not False and value != []:
             return f"{name}.{argument}"
-    return _unread_value(node)
+    return _unread_value(node) if isinstance(node, (exp.Select, exp.Hint, exp.Ordered)) else ""
 
 
 def _unread_value(node: exp.Expr) -> str:

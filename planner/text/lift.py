@@ -91,7 +91,7 @@ def lifted_of(sql: str, most: int | None, version: ServerVersion = DEFAULT_VERSI
             return "?"
         return "".join(", " if token.text == "," else token.text for token in tokens[piece.first : piece.end])
 
-    return respelled(tokens, mark)
+    return respelled(tokens, found, mark)
 
 
 def _lifted(found: Sequence[Piece]) -> frozenset[int]:

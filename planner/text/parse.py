@@ -15,7 +15,7 @@ from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
 from planner.text.brackets import without_brackets
-from planner.text.fingerprint import Constant, ListSlot, Piece, Placeholder, normalised, pieces
+from planner.text.fingerprint import Constant, ListSlot, Piece, Placeholder, normalised, pieces, unnamed_items
 from planner.text.hints import collation_of, mode_of, without_hints
 from planner.text.json_table import is_json_table, lateral
 from planner.text.parser_text import is_values, replacements
@@ -69,29 +69,31 @@ def parse(sql: str, version: ServerVersion) -> ParsedQuery:
     tokens = tuple(scan(text))
     if not tokens:
         raise ParseError("the text is empty; a SELECT is expected")
-    if any(token.text == ";" for token in tokens):
+    if any([token.text == ";" for token in tokens]):
         raise ParseError("several statements; one SELECT is expected")
     if tokens[0].text != "(" and not is_keyword(tokens[0], "SELECT", "WITH", "TABLE") and not is_values(tokens, 0):
         raise UnsupportedQuery("not_a_select", "only a SELECT can be cached", tokens[0].text)
-    found = tuple(pieces(tokens))
-    spans = [span for piece in found if piece.slot is not None for span in _spans_of(piece, tokens)]
-    tree = _tree(without_hints(text, tokens), tokens, spans)
     items = select_items(tokens)
-    names = tuple(text[tokens[first].start : tokens[end - 1].end] for first, end in items)
-    lists = tuple(is_list for _, _, is_list in spans)
+    kept = unnamed_items(tokens, items)
+    found = tuple(pieces(tokens, kept))
+    spans = [span for piece in found if piece.slot is not None for span in _spans_of(piece, tokens)]
+    counts = counts_found(tokens)
+    tree = _tree(without_hints(text, tokens), tokens, spans, counts)
+    names = tuple([text[tokens[first].start : tokens[end - 1].end] for first, end in items])
+    lists = tuple([is_list for _, _, is_list in spans])
     template = _template(text, tokens, spans)
     return ParsedQuery(
         text,
         tokens,
         found,
-        normalised(tokens, found),
+        normalised(tokens, found, kept),
         tree,
         lists,
         template,
         names,
         mode_of(tokens),
         collation_of(text),
-        counts=counts_found(tokens) is not None,
+        counts=counts is not None,
         rows=any([is_values(tokens, at) for at in places_of(tokens, "VALUES")]),
     )
 
@@ -116,11 +118,11 @@ def _spans_of(piece: Piece, tokens: Sequence[Token]) -> list[Span]:
     return []
 
 
-def _tree(text: str, tokens: Sequence[Token], spans: Sequence[Span]) -> exp.Query:
+def _tree(text: str, tokens: Sequence[Token], spans: Sequence[Span], counts: Token | None) -> exp.Query:
     if any([is_json_table(tokens, at) and not lateral(tokens, at) for at in places_of(tokens, "JSON_TABLE")]):
         raise UnsupportedQuery("table_function", NOT_READ, "JSON_TABLE")
     marks = [(first, end, f":p{number}") for number, (first, end, _) in enumerate(spans)]
-    instead = [(at, at + 1, by) for at, by in replacements(tokens)]
+    instead = [(at, at + 1, by) for at, by in replacements(tokens, counts)]
     marked, offsets = _replaced(text, tokens, sorted(marks + instead))
     try:
         statements = sqlglot.parse(marked, dialect="mysql")

@@ -17,16 +17,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from planner.text.json_table import is_json_table, lateral
-from planner.text.scan import MODIFIERS, Token, counts_found, is_keyword, places_of, words
+from planner.text.scan import MODIFIERS, Token, is_keyword, places_of, words
 
 PLAIN = words("SQL_SMALL_RESULT SQL_BIG_RESULT SQL_BUFFER_RESULT SQL_NO_CACHE HIGH_PRIORITY")
 """Modifiers of a SELECT that change no row."""
 Replacement = tuple[int, str]  # a token, and what stands in its place
 
 
-def replacements(tokens: Sequence[Token]) -> list[Replacement]:
-    """What is replaced, in the order of the tokens."""
-    counts = counts_found(tokens)  # no other SELECT may
+def replacements(tokens: Sequence[Token], counts: Token | None) -> list[Replacement]:
+    """What is replaced, in the order of the tokens. `counts`: as `counts_found`; no other SELECT may."""
     found: dict[int, str] = {at: "" for at, token in enumerate(tokens) if token is counts}
     for at in places_of(tokens, "SELECT", "TABLE", "VALUES", "JSON_TABLE", "ROW"):
         token = tokens[at]

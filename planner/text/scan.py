@@ -339,6 +339,8 @@ def counts_found(tokens: Sequence[Token]) -> Token | None:
     >>> counts_found(scan("SELECT DISTINCT sql_calc_found_rows a FROM t LIMIT 1")).start
     16
     """
+    if not places_of(tokens, "SQL_CALC_FOUND_ROWS"):
+        return None
     at = _select_list_start(tokens) - 1
     while tokens and tokens[0].text != "(" and at >= 0 and not is_keyword(tokens[at], "SELECT"):
         if tokens[at].text.upper() == "SQL_CALC_FOUND_ROWS":
@@ -357,6 +359,8 @@ def is_named(tokens: Sequence[Token], item: tuple[int, int]) -> bool:
             return True
     kinds = [token.kind if token.text != "*" else "word" for token in tokens[first:end]]
     return all(
-        (kind in ("word", "quoted")) if index % 2 == 0 else tokens[first + index].text == "."
-        for index, kind in enumerate(kinds)
+        [
+            (kind in ("word", "quoted")) if index % 2 == 0 else tokens[first + index].text == "."
+            for index, kind in enumerate(kinds)
+        ]
     )

@@ -19,8 +19,8 @@ from sqltypes.functions import decimal_digits
 
 def require_certain_digits(block: Block) -> None:
     """Raises NotMaintained where MySQL's plan decides about digits of what the block computes."""
-    shown = [*(output.expr for output in block.outputs), *block.group]
-    computed = [*block.where, *block.having, *(term.expr for term in block.order)]
+    shown = [*[output.expr for output in block.outputs], *block.group]
+    computed = [*block.where, *block.having, *[term.expr for term in block.order]]
     computed += [part for join in block.joins for part in join.on]
     arguments = [aggregate.argument for aggregate in block.aggregates if aggregate.argument is not None]
     made = bool(block.aggregates or block.scalars or [join for join in block.joins if isinstance(join.source, Derived)])
@@ -30,7 +30,7 @@ def require_certain_digits(block: Block) -> None:
         for column in columns_of(expr)
     ):
         raise NotMaintained(because("digits", "an AVG within an expression, HAVING or ORDER BY"))
-    if any(isinstance(expr, Call) and expr.op == "case" and scale_varies(expr) for expr in shown):
+    if any([isinstance(expr, Call) and expr.op == "case" and scale_varies(expr) for expr in shown]):
         raise NotMaintained(because("digits", "a CASE or IF over DECIMALs of several scales"))
     divided = {ref for expr in (*shown, *computed) for ref in _divided(expr)} if block.aggregates else set[str]()
     for aggregate in block.aggregates:

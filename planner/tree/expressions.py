@@ -155,7 +155,7 @@ class Expressions:
 
     def conjuncts(self, node: exp.Expr | None) -> tuple[Expr, ...]:
         """The condition as the conditions that must all hold."""
-        return tuple(self.convert(part) for part in split_and(node))
+        return tuple([self.convert(part) for part in split_and(node)])
 
     # -- leaves
 

@@ -97,17 +97,17 @@ class Block:
 def expressions(block: Block) -> list[Expr]:
     """Everything that the block computes, its scalar subqueries not included."""
     return [
-        *(expr for join in block.joins for expr in join.on),
+        *[expr for join in block.joins for expr in join.on],
         *block.where,
         *block.group,
-        *(aggregate.argument for aggregate in block.aggregates if aggregate.argument is not None),
+        *[aggregate.argument for aggregate in block.aggregates if aggregate.argument is not None],
         *above_grouping(block),
     ]
 
 
 def above_grouping(block: Block) -> list[Expr]:
     """What is computed after grouping: HAVING, outputs, order."""
-    return [*block.having, *(output.expr for output in block.outputs), *(term.expr for term in block.order)]
+    return [*block.having, *[output.expr for output in block.outputs], *[term.expr for term in block.order]]
 
 
 def map_block(block: Block, change: Callable[[Expr], Expr]) -> Block:
@@ -166,7 +166,7 @@ def own_aggregates(aggregates: Iterable[Aggregate], alias: str, table: Table) ->
 
 
 def parameters_of(expr: Expr) -> frozenset[int]:
-    return frozenset(node.index for node in walk(expr) if isinstance(node, ParamRef))
+    return frozenset([node.index for node in walk(expr) if isinstance(node, ParamRef)])
 
 
 def has_parameter(exprs: Iterable[Expr]) -> bool:

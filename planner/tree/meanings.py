@@ -203,12 +203,13 @@ class _Select:
                 column for column in condition.find_all(exp.Column) if self.scope.is_hidden(column, known)
             ]
             self._visit(condition)
-        self._visit(argument(self.tree, "where"))
+        if (where := argument(self.tree, "where")) is not None:
+            self._visit(where)
         outputs = [output for node in self.tree.expressions for output in self._item(node)]
         self.items = [output for output in outputs if output.name]
         for name in ("group", "having", "order", "windows", "distinct", "limit", "offset"):
             part = argument(self.tree, name) or self.tree.args.get(name)
-            for each in part if isinstance(part, list) else [part]:
+            for each in part if isinstance(part, list) else [part] if part is not None else ():
                 self._visit(each)
         return outputs
 
@@ -244,9 +245,9 @@ class _Select:
         self._visit(node)
         return [Output(node.alias_or_name, (node.unalias(),))]
 
-    def _visit(self, node: exp.Expr | None) -> None:
+    def _visit(self, node: exp.Expr) -> None:
         """The names below a part of the SELECT."""
-        ahead = [node] if node is not None else []
+        ahead = [node]
         self.walk.found.parts += ahead
         while ahead:
             each = ahead.pop()
@@ -274,7 +275,7 @@ def _may_be_comma(join: exp.Expr) -> bool:
 
 
 def _named(outputs: Sequence[Output], name: str) -> Given:
-    return tuple(one for output in outputs if output.name.lower() == name.lower() for one in output.given)
+    return tuple([one for output in outputs if output.name.lower() == name.lower() for one in output.given])
 
 
 def _renamed(outputs: Sequence[Output], named: exp.Expr) -> Sequence[Output]:

@@ -59,7 +59,7 @@ def _is_of_with(table: exp.Table) -> bool:
 
 def aliases_of(tree: exp.Select) -> frozenset[str]:
     """As `Scope.aliases`."""
-    return frozenset(item.alias.lower() for item in tree.expressions if item.alias)
+    return frozenset([item.alias.lower() for item in tree.expressions if item.alias])
 
 
 @dataclass
@@ -201,25 +201,14 @@ class Catalogue:
         if missing:
             raise NeedRelations(frozenset(missing))
 
-    def base_tables(self, tree: exp.Query) -> list[Table]:
-        """All base tables of the query, those below views included, each checked. Requires: `require` has passed."""
-        found: list[Table] = []
+    def relations(self, tree: exp.Query) -> Iterator[Relation]:
+        """All tables and views that the query reads, those below views included, each checked. Requires: `require` has
+        passed."""
         for node in named_tables(tree):
             relation = self.relation(node)
-            if isinstance(relation, Table):
-                found.append(relation)
-            else:
-                found += self.inside(relation).base_tables(self.parsed(relation).tree)
-        return found
-
-    def views(self, tree: exp.Query) -> Iterator[tuple[View, ParsedQuery]]:
-        """The views that the query reads, those below views included. Requires: `require` has passed."""
-        for node in named_tables(tree):
-            relation = self.relation(node)
+            yield relation
             if isinstance(relation, View):
-                parsed = self.parsed(relation)
-                yield relation, parsed
-                yield from self.inside(relation).views(parsed.tree)
+                yield from self.inside(relation).relations(self.parsed(relation).tree)
 
     def _collect(
         self, tree: exp.Query, database: str, missing: set[tuple[str, str]], seen: set[tuple[str, str]]
@@ -242,11 +231,13 @@ def table_entry(name: str, database: str, alias: str, table: Table, nullable: bo
         column.name.lower(): ColumnRef(alias, column.name, column.type, column.nullable or nullable)
         for column in table.columns
     }
-    star = tuple(columns[column.name.lower()] for column in table.columns if not column.invisible)
+    star = tuple([columns[column.name.lower()] for column in table.columns if not column.invisible])
     zero_dates = frozenset(
-        columns[column.name.lower()]
-        for column in table.columns
-        if column.type.name in ("date", "datetime") and not column.nullable
+        [
+            columns[column.name.lower()]
+            for column in table.columns
+            if column.type.name in ("date", "datetime") and not column.nullable
+        ]
     )
     return Visible(name, database, columns, star, zero_dates)
 

@@ -23,7 +23,7 @@ def name_of(column: ColumnRef) -> Name:
 
 def certain_conditions(block: Block) -> list[Expr]:
     """What every joined row of the answer passes."""
-    return [*block.where, *(part for join in block.joins if not join.outer for part in join.on)]
+    return [*block.where, *[part for join in block.joins if not join.outer for part in join.on]]
 
 
 @dataclass(frozen=True)

@@ -266,9 +266,8 @@ def _check_order(node: exp.With) -> None:
 
 
 def _counts_found(node: exp.Select) -> bool:
-    return any(
-        str(modifier).upper() == "SQL_CALC_FOUND_ROWS" for modifier in node.args.get("operation_modifiers") or ()
-    )
+    modifiers = node.args.get("operation_modifiers") or ()
+    return "SQL_CALC_FOUND_ROWS" in [str(modifier).upper() for modifier in modifiers]
 
 
 def _check_table_node(node: exp.Table) -> None:

@@ -164,7 +164,7 @@ class _SelectResolver:
         self.scope.aliases = aliases_of(self.tree)
         self._select_list()
         group_clause = argument(self.tree, "group")
-        group = tuple(self._group_term(node) for node in (group_clause.expressions if group_clause else ()))
+        group = tuple([self._group_term(node) for node in (group_clause.expressions if group_clause else ())])
         having = self._after().conjuncts(self._clause("having"))
         order = self._order()
         grouped = group_clause is not None or bool(self.collected.aggregates)
@@ -180,7 +180,7 @@ class _SelectResolver:
             order,
             self._limit(),
             self.collected.scalars,
-            frozenset(index for index, is_list in enumerate(self.resolver.parameters.lists) if is_list),
+            frozenset([index for index, is_list in enumerate(self.resolver.parameters.lists) if is_list]),
         )
         require_certain_digits(block)
         return block
@@ -330,7 +330,7 @@ class _SelectResolver:
                 item = self._item(node)  # before any column of FROM
                 expr = item if item is not None else self._after().convert(node)
             terms.append(OrderTerm(expr, bool(ordered.args.get("desc"))))
-        return tuple(term for term in terms if not isinstance(term.expr, Literal))
+        return tuple([term for term in terms if not isinstance(term.expr, Literal)])
 
     def _limit(self) -> ReadLimit | None:
         limit, offset = self._clause_number("limit"), self._clause_number("offset")

@@ -13,7 +13,7 @@ from planner.tree.meanings import Meanings, meanings_of
 from planner.tree.names import Catalogue
 from planner.tree.pins import Pins
 from planner.tree.reasons import misread
-from sqltypes.schema import Table, View
+from sqltypes.schema import Relation, Table, View
 
 
 class ResolvedQuery:
@@ -32,24 +32,29 @@ class ResolvedQuery:
         return other
 
     @cached_property
+    def relations(self) -> tuple[Relation, ...]:
+        """All tables and views that the query reads, those below views included; each checked."""
+        return tuple(self.catalogue.relations(self.tree))
+
+    @cached_property
     def views(self) -> tuple[tuple[View, ParsedQuery], ...]:
-        """The views that the query reads, those below views included."""
-        return tuple(self.catalogue.views(self.tree))
+        """The views among these."""
+        return tuple([(each, self.catalogue.parsed(each)) for each in self.relations if isinstance(each, View)])
 
     @cached_property
     def texts(self) -> tuple[ParsedQuery, ...]:
         """The query and its views, as they are written."""
-        return (self.parsed, *(parsed for _, parsed in self.views))
+        return (self.parsed, *[parsed for _, parsed in self.views])
 
     @cached_property
     def trees(self) -> tuple[exp.Query, ...]:
         """Of the query and its views, which MySQL merges."""
-        return (self.tree, *(parsed.tree for _, parsed in self.views))
+        return (self.tree, *[parsed.tree for _, parsed in self.views])
 
     @cached_property
     def tables(self) -> tuple[Table, ...]:
-        """All base tables that the query reads, those below views included; each checked."""
-        return tuple(dict.fromkeys(self.catalogue.base_tables(self.tree)))
+        """The base tables among these, each once."""
+        return tuple(dict.fromkeys([each for each in self.relations if isinstance(each, Table)]))
 
     @cached_property
     def computing(self) -> tuple[Table, ...]:

@@ -7,14 +7,14 @@ import pytest
 from planner.api import plan_query
 from planner.text.parse import parse
 from planner.text.parser_text import replacements
-from planner.text.scan import DEFAULT_VERSION, scan
+from planner.text.scan import DEFAULT_VERSION, counts_found, scan
 from planner.tree.plan import AnswerArrangement, Mode
 from tests.planner.session.test_session_needs import SCHEMA
 
 
 def given(sql: str) -> str:
     tokens = scan(sql)
-    for at, by in reversed(replacements(tokens)):
+    for at, by in reversed(replacements(tokens, counts_found(tokens))):
         sql = sql[: tokens[at].start] + by + sql[tokens[at].end :]
     return " ".join(sql.split())
 
