@@ -194,7 +194,7 @@ def outline(shape: str) -> str:
     >>> outline("SELECT * FROM t WHERE a = ? AND b2 IN (?...)")
     'SELECTFROMTWHEREAANDBIN'
     """
-    named = (token.text for token in scan(shape) if token.kind in ("word", "quoted", "variable"))
+    named = [token.text for token in scan(shape) if token.kind in ("word", "quoted", "variable")]
     return "".join(filter(str.isalpha, "".join(named))).upper()
 
 

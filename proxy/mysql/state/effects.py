@@ -124,17 +124,17 @@ def effects_of(statement: Statement) -> Effects:
     parts = (statement, *statement.parts)
     of_parts = [OF_KINDS[part.kind] for part in parts]
     set_ = [one for part in parts for one in part.settings or () if one.scope is not Scope.USER]
-    settings = frozenset(one.name for one in set_)
+    settings = frozenset([one.name for one in set_])
     touches = statement.tables or unknown or SNAPSHOT in statement.options
     understood = kind is not Kind.SEVERAL or statement.parts != ()
     goes_back = kind is Kind.SAVEPOINT and bool(statement.options)
-    hides_tables = unknown or any(part.temporary for part in of_parts)
-    tracks = any(name.startswith("session_track") for name in settings)
+    hides_tables = unknown or any([part.temporary for part in of_parts])
+    tracks = any([name.startswith("session_track") for name in settings])
     # What is called may set roles, of which no tracker tells.
-    unsettles = unknown or sets is None or any(one.scope is Scope.OTHER for one in sets)
-    ddl = any(part.kind is Kind.DDL for part in parts)
+    unsettles = unknown or sets is None or any([one.scope is Scope.OTHER for one in sets])
+    ddl = any([part.kind is Kind.DDL for part in parts])
     simple = not (hides_tables or unsettles or tracks or ddl)
-    others_set = any(part.kind is Kind.SET for part in parts) and not settings <= OF_TRANSACTIONS
+    others_set = any([part.kind is Kind.SET for part in parts]) and not settings <= OF_TRANSACTIONS
     table_locks = [part.table_locks for part in of_parts if part.table_locks is not None]
     return Effects(
         touches=touches,
@@ -143,27 +143,27 @@ def effects_of(statement: Statement) -> Effects:
         bounds=of_kind.bound in BOUNDS,
         ends=of_kind.bound is not Bound.NONE,
         ends_only=of_kind.bound is Bound.ENDS and not statement.options,
-        ends_within=any(OF_KINDS[part.kind].bound is not Bound.NONE for part in statement.parts),
-        saves=not understood or (any(part.savepoint for part in of_parts) and not goes_back),
+        ends_within=any([OF_KINDS[part.kind].bound is not Bound.NONE for part in statement.parts]),
+        saves=not understood or (any([part.savepoint for part in of_parts]) and not goes_back),
         table_locks=table_locks[-1] if table_locks else None,
         hides_tables=hides_tables,
         sets=settings,
         explained=of_kind.explained,
         unsettles=unsettles,
         resolves=not simple or others_set,
-        recodes=any(name.startswith(OF_CHARACTER_SETS) for name in settings) or unsettles,
+        recodes=any([name.startswith(OF_CHARACTER_SETS) for name in settings]) or unsettles,
         single=of_kind.single,
         several=statement.parts != (),
         sets_only=statement.parts != ()
         and not statement.tables
         and not unknown
-        and all(part.kind is Kind.SET for part in statement.parts)
+        and all([part.kind is Kind.SET for part in statement.parts])
         and "autocommit" not in settings,
         calls_unknown=unknown,
-        procedures=unknown and any(part.kind in CALLS_PROCEDURES for part in parts),
+        procedures=unknown and any([part.kind in CALLS_PROCEDURES for part in parts]),
         error_hides=unknown or not of_kind.undone,
-        triggers=any(part.kind is Kind.WRITE for part in parts),
-        one_phase=any(ONE_PHASE in part.options for part in parts),
+        triggers=any([part.kind is Kind.WRITE for part in parts]),
+        one_phase=any([ONE_PHASE in part.options for part in parts]),
         simple=simple,
     )
 

@@ -91,7 +91,7 @@ def _classified(sql: str, version: ServerVersion) -> Statement:
     except ParseError:
         return ANYTHING
     parts = [part for part in split(tokens, ";") if part]
-    if any(token.text == ";" for part in parts for token in part) or (len(parts) > 1 and _has_body(parts[0])):
+    if any([token.text == ";" for part in parts for token in part]) or (len(parts) > 1 and _has_body(parts[0])):
         return replace(ANYTHING, kind=Kind.SEVERAL)
     if len(parts) > 1:
         statements = tuple(_one(part, version) for part in parts)
@@ -145,7 +145,7 @@ def _one(tokens: Sequence[Token], version: ServerVersion) -> Statement:
     return replace(
         statement,
         calls_unknown=calls,
-        assigns=statement.assigns or (statement.kind is not Kind.SET and any(token.text == ":=" for token in tokens)),
+        assigns=statement.assigns or (statement.kind is not Kind.SET and ":=" in [token.text for token in tokens]),
         of_last=statement.of_last or bool(asked),
         of_found=asked == {FOUND_ROWS} and not statement.of_last,
         keeps_found=statement.settings is not None and _keeps_found(verb, tokens),

@@ -85,10 +85,11 @@ def ranges(parts: Sequence[bytes], tokens: Sequence[Token]) -> list[tuple[int, i
     that the scanner sees. `tokens`: of `scan_all`, of the text that `parts` is of."""
     lengths = [len(part.decode()) for part in parts]
     ends = list(accumulate(lengths))
+    cuts = [token.kind in ALWAYS_CUT or (token.kind == COMMENT and _is_cut_comment(token)) for token in tokens]
     found: list[tuple[int, int]] = []
     at = 0
     for end, length, part in zip(ends[1::2], lengths[1::2], parts[1::2], strict=True):
-        while at < len(tokens) and not _is_cut(tokens[at]):
+        while at < len(tokens) and not cuts[at]:
             at += 1
         if at == len(tokens) or tokens[at].start != end - length:
             return None
@@ -99,31 +100,21 @@ def ranges(parts: Sequence[bytes], tokens: Sequence[Token]) -> list[tuple[int, i
             return None
         at += 1
         found.append((first, at))
-    rest = tokens[at:]
-    if any(_is_cut(token) for token in rest) or any(_opens_comment(one, two) for one, two in pairwise(tokens)):
-        return None
-    return found
-
-
-def _is_cut(token: Token) -> bool:
-    return token.kind in ALWAYS_CUT or _is_cut_comment(token)
+    # A `/*` that is not closed, or a version comment: the scanner would look further than the segment.
+    opens = [one.text == "/" and two.text == "*" and one.end == two.start for one, two in pairwise(tokens)]
+    return None if any(cuts[at:]) or any(opens) else found
 
 
 def one_outline(tokens: Sequence[Token]) -> bool:
     """Whether all texts with the segments of this one have its outline (`planner.text.fingerprint.outline`): no name
     begins with a digit, and no two minuses touch each other, which before a space would be a comment."""
-    return not any(token.kind == "word" and token.text[0].isdigit() for token in tokens) and not any(
-        one.text == two.text == "-" and one.end == two.start for one, two in pairwise(tokens)
+    return not any([token.kind == "word" and token.text[0].isdigit() for token in tokens]) and not any(
+        [one.text == two.text == "-" and one.end == two.start for one, two in pairwise(tokens)]
     )
 
 
 def _is_cut_comment(token: Token) -> bool:
-    return token.kind == COMMENT and token.text.startswith("/*") and cut(token.text.encode()) != [token.text.encode()]
-
-
-def _opens_comment(one: Token, two: Token) -> bool:
-    """A `/*` that is not closed, or a version comment: the scanner would look further than the segment."""
-    return one.text == "/" and two.text == "*" and one.end == two.start
+    return token.text.startswith("/*") and cut(token.text.encode()) != [token.text.encode()]
 
 
 # ----------------------------------------------------------------------------------------------------------------------

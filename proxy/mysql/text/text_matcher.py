@@ -21,7 +21,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from hashlib import blake2b
-from itertools import dropwhile
 from operator import itemgetter
 from typing import Any, Generic, TypeVar
 
@@ -301,8 +300,8 @@ def digest(key: object) -> bytes:
 
 def has_more(tokens: Sequence[Token]) -> bool:
     """Whether anything but semicolons stands behind one. `tokens`: of `scan_all`."""
-    behind = dropwhile(lambda token: token.text != ";", tokens)
-    return any(token.text != ";" for token in behind)
+    texts = [token.text for token in tokens]
+    return ";" in texts and any([text != ";" for text in texts[texts.index(";") :]])
 
 
 def _nothing(parts: list[bytes]) -> None:
