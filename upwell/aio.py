@@ -12,8 +12,7 @@ Make and use a client on one running event loop.
 from __future__ import annotations
 
 import asyncio
-import random
-from collections.abc import AsyncGenerator, Iterable, Iterator
+from collections.abc import AsyncGenerator, Iterable
 from types import TracebackType
 from typing import Any
 
@@ -23,13 +22,12 @@ from upwell import wire
 from upwell.errors import DeadlinePassed, UpwellError, from_rpc_error
 from upwell.freshness import ANY, NO_TOKEN, Freshness, Token
 from upwell.rows import Answer, Event, key_message, row_type
-from upwell.token_file import Credentials
 from upwell.v1 import upwell_pb2 as pb
 
 __all__ = ["Answer", "Cache", "Client", "Event", "Freshness", "Session", "UpwellError"]
 
 
-class Client:
+class Client(wire.Connection):
     """A connection to a proxy: `target` is HOST:PORT, `tls` as `upwell.wire.Tls`, `timeout` in seconds or None.
 
     `token`: the proxy's token; None: read it from the token file of a proxy that the same user runs on this machine
@@ -46,16 +44,10 @@ class Client:
     ) -> None:
         credentials = wire.credentials(tls)
         if credentials is None:
-            self._channel = grpc.aio.insecure_channel(target, options=wire.CHANNEL_OPTIONS)
+            channel = grpc.aio.insecure_channel(target, options=wire.CHANNEL_OPTIONS)
         else:
-            self._channel = grpc.aio.secure_channel(target, credentials, options=wire.CHANNEL_OPTIONS)
-        self._credentials = Credentials(target, token)
-        self._timeout = timeout
-        self._jitter = random.Random()
-        self._methods: dict[str, Any] = {
-            name: self._channel.unary_unary(wire.PATH + name, request.SerializeToString, answer.FromString)
-            for name, (request, answer) in wire.METHODS.items()
-        }
+            channel = grpc.aio.secure_channel(target, credentials, options=wire.CHANNEL_OPTIONS)
+        super().__init__(channel, target, token, timeout)
 
     async def __aenter__(self) -> Client:
         return self
@@ -142,13 +134,9 @@ class Client:
         progress, and last for each cache a result with `done`. `repair`: a key that differs becomes a hole. `by`: as
         `Cache.fill`."""
         call = self._audit(wire.audit_request(cache, by, repair=repair), timeout)
-        try:
-            async for message in call:
+        with wire.reading(call) as messages:
+            async for message in messages:
                 yield wire.audited_from(message)
-        except grpc.RpcError as failed:
-            raise from_rpc_error(failed) from None
-        finally:
-            call.cancel()
 
     # -- calls ---------------------------------------------------------------------------------------------------------
 
@@ -170,32 +158,6 @@ class Client:
             if deadline is not None and clock() + pause >= deadline:
                 raise DeadlinePassed(f"no answer within {limit} s; the last error was: {error}") from error
             await asyncio.sleep(pause)
-
-    def _stream(self, requests: Iterator[pb.StreamRequest], timeout: float | None) -> Any:
-        start = self._channel.stream_stream(
-            wire.PATH + "ExecuteStream", pb.StreamRequest.SerializeToString, pb.StreamResponse.FromString
-        )
-        return start(
-            requests, timeout=self._timeout if timeout is None else timeout, metadata=self._credentials.metadata()
-        )
-
-    def _fill(self, requests: Iterator[pb.FillRequest], timeout: float | None) -> Any:
-        start = self._channel.stream_stream(
-            wire.PATH + "Fill", pb.FillRequest.SerializeToString, pb.FillProgress.FromString
-        )
-        return start(requests, timeout=timeout, metadata=self._credentials.metadata())
-
-    def _audit(self, request: pb.AuditRequest, timeout: float | None) -> Any:
-        start = self._channel.unary_stream(
-            wire.PATH + "Audit", pb.AuditRequest.SerializeToString, pb.AuditProgress.FromString
-        )
-        return start(request, timeout=timeout, metadata=self._credentials.metadata())
-
-    def _subscribe(self, request: pb.SubscribeRequest, timeout: float | None) -> Any:
-        start = self._channel.unary_stream(
-            wire.PATH + "Subscribe", pb.SubscribeRequest.SerializeToString, pb.SubscribeEvent.FromString
-        )
-        return start(request, timeout=timeout, metadata=self._credentials.metadata())
 
 
 class Cache:
@@ -241,17 +203,13 @@ class Cache:
         unsent: list[tuple[int, UpwellError]] = []
         requests = wire.stream_requests(self.name, keys, self._shapes, self._token, fresh, asked, unsent)
         call = self._client._stream(requests, timeout)
-        try:
-            async for message in call:
+        with wire.reading(call) as messages:
+            async for message in messages:
                 outcome = wire.stream_outcome(message, self._shapes)
                 number = asked.pop(message.id)
                 if isinstance(outcome, Answer):
                     self._token.took(number, outcome.horizon)
                 yield message.id, outcome
-        except grpc.RpcError as failed:
-            raise from_rpc_error(failed) from None
-        finally:
-            call.cancel()
         for unsent_key in unsent:
             yield unsent_key
 
@@ -265,57 +223,26 @@ class Cache:
     ) -> AsyncGenerator[wire.Progress, None]:
         """As `upwell.client.Cache.fill`."""
         call = self._client._fill(wire.fill_requests(self.name, keys, by, hot), timeout)
-        try:
-            async for message in call:
+        with wire.reading(call) as messages:
+            async for message in messages:
                 yield wire.progress_from(message)
-        except grpc.RpcError as failed:
-            raise from_rpc_error(failed) from None
-        finally:
-            call.cancel()
 
     async def subscribe(self, *parameters: object, timeout: float | None = None) -> AsyncGenerator[Event, None]:
         """The rows for these parameters, then every change of them. Raises SubscriptionEnded; close it to stop."""
         call = self._client._subscribe(pb.SubscribeRequest(cache=self.name, key=key_message(parameters)), timeout)
         shape = row_type(())
-        try:
-            async for message in call:
+        with wire.reading(call) as messages:
+            async for message in messages:
                 event, shape = wire.event_from(message, shape)
                 yield event
-        except grpc.RpcError as failed:
-            raise from_rpc_error(failed) from None
-        finally:
-            call.cancel()
 
 
-class Session:
-    """One user's reads and writes, in order: reads show the user's writes, and never go back in time.
-
-    `token`: the demand of the next read; with it a session can go on elsewhere.
-    """
+class Session(wire.SessionParts[Cache]):
+    """One user's reads and writes, in order: reads show the user's writes, and never go back in time."""
 
     def __init__(self, client: Client, fresh: Freshness) -> None:
-        self.token = Token(fresh)
+        super().__init__(fresh, lambda name, token: Cache(client, name, token))
         self._client = client
-        self._caches: dict[str, Cache] = {}
-
-    def __enter__(self) -> Session:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        """Nothing is held open: the token is the whole of a session."""
-
-    def wrote(self, gtids: str) -> None:
-        """The user's own transactions, as MySQL names them (`upwell.written` asks a driver). Raises BadParameters."""
-        self.token.wrote(gtids)
-
-    def cache(self, name: str) -> Cache:
-        """A cache by its name, whose reads are the session's."""
-        cache = self._caches.get(name)
-        if cache is None:
-            cache = self._caches[name] = Cache(self._client, name, self.token)
-        return cache
 
     async def get(self, name: str, *parameters: object, timeout: float | None = None) -> Answer:
         """As `cache(name).get`."""

@@ -1,18 +1,22 @@
-"""Parts that the synchronous and the asyncio client share: method names, messages, values, and when to try again."""
+"""Parts that the synchronous and the asyncio client share: how calls begin and end, method names, messages, values, and
+when to try again."""
 
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from types import TracebackType
+from typing import Any, Generic, Self, TypeVar
 
 import grpc
 
-from upwell.errors import BadParameters, SubscriptionEnded, Unavailable, UpwellError, error_of
+from upwell.errors import BadParameters, SubscriptionEnded, Unavailable, UpwellError, error_of, from_rpc_error
 from upwell.freshness import Freshness, Token, union
 from upwell.rows import Answer, Event, RowType, key_message, row_type, rows_from_wire, to_wire
+from upwell.token_file import Credentials
 from upwell.v1 import upwell_pb2 as pb
 
 DEFAULT_TARGET = "127.0.0.1:50051"
@@ -104,6 +108,87 @@ def credentials(tls: Tls) -> grpc.ChannelCredentials | None:
     if tls is True:
         return grpc.ssl_channel_credentials()
     return grpc.ssl_channel_credentials(tls if isinstance(tls, bytes) else Path(tls).read_bytes())
+
+
+class Connection:
+    """A client's channel, of either kind, and how its calls begin."""
+
+    def __init__(self, channel: Any, target: str, token: str | None, timeout: float | None) -> None:
+        self._channel = channel
+        self._credentials = Credentials(target, token)
+        self._timeout = timeout
+        self._jitter = random.Random()
+        self._methods: dict[str, Any] = {
+            name: channel.unary_unary(PATH + name, request.SerializeToString, answer.FromString)
+            for name, (request, answer) in METHODS.items()
+        }
+
+    def _stream(self, requests: Iterator[pb.StreamRequest], timeout: float | None) -> Any:
+        start = self._channel.stream_stream(
+            PATH + "ExecuteStream", pb.StreamRequest.SerializeToString, pb.StreamResponse.FromString
+        )
+        return start(
+            requests, timeout=self._timeout if timeout is None else timeout, metadata=self._credentials.metadata()
+        )
+
+    def _fill(self, requests: Iterator[pb.FillRequest], timeout: float | None) -> Any:
+        start = self._channel.stream_stream(PATH + "Fill", pb.FillRequest.SerializeToString, pb.FillProgress.FromString)
+        return start(requests, timeout=timeout, metadata=self._credentials.metadata())
+
+    def _audit(self, request: pb.AuditRequest, timeout: float | None) -> Any:
+        start = self._channel.unary_stream(
+            PATH + "Audit", pb.AuditRequest.SerializeToString, pb.AuditProgress.FromString
+        )
+        return start(request, timeout=timeout, metadata=self._credentials.metadata())
+
+    def _subscribe(self, request: pb.SubscribeRequest, timeout: float | None) -> Any:
+        start = self._channel.unary_stream(
+            PATH + "Subscribe", pb.SubscribeRequest.SerializeToString, pb.SubscribeEvent.FromString
+        )
+        return start(request, timeout=timeout, metadata=self._credentials.metadata())
+
+
+@contextmanager
+def reading(call: Any) -> Iterator[Any]:
+    """The messages of a call, to go through. What fails is raised as `upwell.errors`; the call ends with the block."""
+    try:
+        yield call
+    except grpc.RpcError as failed:
+        raise from_rpc_error(failed) from None
+    finally:
+        call.cancel()
+
+
+C = TypeVar("C")
+
+
+class SessionParts(Generic[C]):
+    """What sessions of both clients have. `token`: the demand of the next read; with it a session can go on elsewhere.
+    `make`: a cache by its name, with the session's token."""
+
+    def __init__(self, fresh: Freshness, make: Callable[[str, Token], C]) -> None:
+        self.token = Token(fresh)
+        self._make = make
+        self._caches: dict[str, C] = {}
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        """Nothing is held open: the token is the whole of a session."""
+
+    def wrote(self, gtids: str) -> None:
+        """The user's own transactions, as MySQL names them (`upwell.written` asks a driver). Raises BadParameters."""
+        self.token.wrote(gtids)
+
+    def cache(self, name: str) -> C:
+        """A cache by its name, whose reads are the session's."""
+        cache = self._caches.get(name)
+        if cache is None:
+            cache = self._caches[name] = self._make(name, self.token)
+        return cache
 
 
 def backoffs(jitter: random.Random) -> Iterator[float]:
