@@ -17,7 +17,6 @@ from sqltypes.errors import UnsupportedQuery
 from sqltypes.expression import Call, ColumnRef, Expr, Literal, ParamRef
 from sqltypes.functions import call
 from sqltypes.schema import BIGINT, BIGINT_UNSIGNED, DOUBLE, NULL, SqlType, Table
-from sqltypes.temporal import as_datetime, fraction_digits, parse_datetime, parse_time
 
 CONNECTION_COLLATION = "utf8mb4_0900_ai_ci"  # of string literals: utf8mb4's default in MySQL 8 and later
 
@@ -55,24 +54,6 @@ def _decimal(value: Decimal) -> Literal:
     if precision > 65 or scale > 30:
         raise UnsupportedQuery("decimal_scale", "a number with more digits than a DECIMAL has", str(value))
     return Literal(value, SqlType("decimal", precision=precision, scale=scale))
-
-
-def temporal(kind: str, text: str) -> Literal:
-    """DATE'...', TIMESTAMP'...' (a DATETIME) and TIME'...'; `kind` is "date", "datetime" or "time"."""
-    fraction = len(text.partition(".")[2])
-    if kind == "time":
-        value = parse_time(text)
-        if value is not None:
-            return Literal(value, SqlType("time", scale=fraction))
-    else:
-        parsed = parse_datetime(text)
-        if parsed is not None and kind == "date" and len(parsed) == 10:
-            return Literal(parsed, SqlType("date"))
-        if parsed is not None and kind == "datetime":
-            return Literal(
-                as_datetime(parsed, max(fraction, fraction_digits(parsed))), SqlType("datetime", scale=fraction)
-            )
-    raise UnsupportedQuery("function", f"not a full {kind.upper()} literal", repr(text))
 
 
 def parameter(index: int, type_: SqlType = NULL) -> ParamRef:

@@ -99,7 +99,7 @@ class Codegen:
                 pass  # it shall fail where it is evaluated, if it ever is
         name = self.bind(function)
         tests, values = self.operands(expr.args, ref)
-        return _guarded(tests, f"{name}({', '.join(values)})", "None")
+        return _guarded(tests, f"{name}({', '.join(values)})")
 
     def operands(self, args: Sequence[Expr], ref: Ref) -> tuple[list[str], list[str]]:
         """(tests that are true where an argument is NULL, sources of the values to be used after the tests)."""
@@ -117,7 +117,7 @@ class Codegen:
         if expr.op == "<=>":
             return f"(1 if {self._null_safe(expr, ref)} else 0)"
         tests, test = self._compared(expr, OPERATORS[expr.op], ref)
-        return _guarded(tests, f"(1 if {test} else 0)", "None")
+        return _guarded(tests, f"(1 if {test} else 0)")
 
     def _compared(self, expr: Call, operator: str, ref: Ref) -> tuple[list[str], str]:
         tests, values = self.operands(expr.args, ref)
@@ -217,7 +217,7 @@ class Codegen:
         if isinstance(expr, Literal):
             return self._constant_key(key, expr.value)
         tests, (value,) = self.operands([expr], ref)
-        return _guarded(tests, f"{self.bind(key)}({value})", "None")
+        return _guarded(tests, f"{self.bind(key)}({value})")
 
     # -------------------------------------------------------------------------------------------- operators with NULLs
 
@@ -242,12 +242,12 @@ class Codegen:
     def exclusive(self, expr: Call, ref: Ref) -> str:
         """XOR."""
         tests, (left, right) = self.operands(expr.args, ref)
-        return _guarded(tests, f"(1 if (not {left}) != (not {right}) else 0)", "None")
+        return _guarded(tests, f"(1 if (not {left}) != (not {right}) else 0)")
 
     def negation(self, expr: Call, ref: Ref) -> str:
         """NOT."""
         tests, (value,) = self.operands(expr.args, ref)
-        return _guarded(tests, f"(0 if {value} else 1)", "None")
+        return _guarded(tests, f"(0 if {value} else 1)")
 
     def test(self, expr: Call, ref: Ref) -> str:
         """IS NULL, IS TRUE, IS FALSE."""
@@ -287,17 +287,17 @@ class Codegen:
             name = self.temporary()
             listed = f"({name} := {self._tuple(items, ref)})"
             found = f"(1 if {value} in {listed} else None if None in {name} else 0)"
-            return _guarded(tests, found, "None")
+            return _guarded(tests, found)
         else:
             choices = self._tuple(items, ref)
-        return _guarded(tests, f"(1 if {value} in {choices} else {absent})", "None")
+        return _guarded(tests, f"(1 if {value} in {choices} else {absent})")
 
     def _tuple(self, items: Sequence[Expr], ref: Ref) -> str:
         return "(" + "".join(f"{self.key_part(item, ref)}, " for item in items) + ")"
 
 
-def _guarded(tests: list[str], value: str, otherwise: str) -> str:
-    return f"({otherwise} if {' or '.join(tests)} else {value})" if tests else value
+def _guarded(tests: list[str], value: str) -> str:
+    return f"(None if {' or '.join(tests)} else {value})" if tests else value
 
 
 _SPECIAL: dict[str, Callable[[Codegen, Call, Ref], str]] = {
@@ -316,13 +316,13 @@ _SPECIAL: dict[str, Callable[[Codegen, Call, Ref], str]] = {
 # -------------------------------------------------------------------------------------------------------- entry points
 
 
-def by_layout(layout: Layout, row: str = "r", params: str = "p") -> Ref:
-    """References into one flat tuple named `row` and the parameters' tuple named `params`."""
+def by_layout(layout: Layout) -> Ref:
+    """References into one flat tuple named `r` and the parameters' tuple named `p`."""
 
     def ref(node: ColumnRef | ParamRef) -> str:
         if isinstance(node, ParamRef):
-            return f"{params}[{node.index}]"
-        return f"{row}[{layout[node.source, node.name.lower()]}]"
+            return f"p[{node.index}]"
+        return f"r[{layout[node.source, node.name.lower()]}]"
 
     return ref
 

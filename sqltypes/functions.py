@@ -122,11 +122,11 @@ def decimal_digits(type_: SqlType) -> tuple[int, int]:
     return (20 if type_.name == "bigint" and type_.unsigned else digits), 0
 
 
-def decimal_type(precision: int, scale: int, unsigned: bool = False) -> SqlType:
+def decimal_type(precision: int, scale: int) -> SqlType:
     """DECIMAL(precision, scale), the precision cut at what MySQL has. Raises where the scale would be cut."""
     if scale > MAX_SCALE:
         raise UnsupportedQuery("decimal_scale", f"a DECIMAL result with {scale} digits behind the point")
-    return SqlType("decimal", precision=min(precision, MAX_DIGITS), scale=scale, unsigned=unsigned)
+    return SqlType("decimal", precision=min(precision, MAX_DIGITS), scale=scale)
 
 
 def _arithmetic(op: str, args: Args) -> Expr:

@@ -56,11 +56,6 @@ def implementation(call: Call) -> Function:
     return maker(call)
 
 
-def is_strict(call: Call) -> bool:
-    """Whether `implementation` has the call."""
-    return call.op in _MAKERS
-
-
 # ---------------------------------------------------------------------------------------------------------- arithmetic
 
 _EXACT: dict[str, tuple[Callable[[Any, Any], Any], Callable[[Any, Any], Any]]] = {
@@ -345,6 +340,5 @@ __all__ = [
     "comparison_key",
     "has_weights",
     "implementation",
-    "is_strict",
     "matcher",
 ]

@@ -11,7 +11,6 @@ import struct
 from collections.abc import Callable
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
-from sys import getsizeof
 from typing import Any
 
 from sqltypes.arithmetic import scale_of
@@ -199,23 +198,12 @@ def _shortest_slow(value: float) -> str:
     return f"{minus}{mantissa}e{point - 1}"
 
 
-# -------------------------------------------------------------------------------------------------------------- memory
-
-
-def size_of(value: Value) -> int:
-    """Bytes that the Python object takes; small integers and None are shared and take none."""
-    if value is None or (type(value) is int and -5 <= value <= 256):
-        return 0
-    return getsizeof(value)
-
-
 __all__ = [
     "Parse",
     "convert_parameter",
     "double_text",
     "float_text",
     "parse_text",
-    "size_of",
     "sql_literal",
     "time_text",
 ]

@@ -40,10 +40,6 @@ class Zone:
         """Whether the clocks are never set: they keep what is between two instants."""
         return not self.changes
 
-    @property
-    def is_utc(self) -> bool:
-        return self.is_steady and self.offsets[0] == 0
-
     def same_clocks(self, other: Zone) -> bool:
         return (self.changes, self.offsets) == (other.changes, other.offsets)
 

@@ -26,7 +26,6 @@ class Occurrence:
         noted = {column.name.lower() for expr in (*self.used, *self.filter) for column in columns_of(expr)}
         return name in noted or name in map(str.lower, self.keys.values())
 
-    def use_all(self, visible_only: bool = False) -> None:
+    def use_all(self) -> None:
         for column in self.table.columns:
-            if not (visible_only and column.invisible):
-                self.used.setdefault(own(column.name, self.table))
+            self.used.setdefault(own(column.name, self.table))

@@ -45,7 +45,6 @@ from sqltypes.values import sql_literal
 TOPK_SLACK = 2  # one more row for so many of the limit is fetched, so that deletions do not empty the key at once
 TOPK_SPARE = 8  # rows besides, where the limit is small
 
-TEXT = SqlType("varchar")
 KeyValues = tuple[Value, ...]
 Filling = RowsArrangement | AggregateArrangement | TopKArrangement
 

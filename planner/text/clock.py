@@ -42,7 +42,6 @@ MAY_HAVE = re.compile(
     re.IGNORECASE,
 )
 """Texts without a match have no function of the clock that is understood."""
-MOST_DIGITS = 10  # of a number of units, or of seconds
 _OPERATORS = frozenset({"+", "-", "*", "/", "%", "^", "&", "|", "~", "<<", ">>", "!", "||"})
 _OPERATOR_WORDS = ("DIV", "MOD", "BINARY")
 _COMPARED = frozenset({"=", "<=>", "<", "<=", ">", ">=", "<>", "!="})

@@ -58,7 +58,6 @@ _ANY_LONG = "|".join(_list_of(item) for item in _ITEMS.values())
 # What stands before the next long list. Strings, names and comments are passed over whole.
 _BEFORE = rf"(?:[^'\"`/\#iI-]++|{_SINGLE}|{_DOUBLE}|`[^`]*+`|{_COMMENT}|(?!{_IN}(?:{_ANY_LONG}))[iI]|[/-])*+"
 _NEXT = re.compile(rf"({_BEFORE}{_IN})(?:{_LONG})", re.DOTALL | re.ASCII)
-_MAY_BE_LONG = re.compile(rf"(?:,[^,]*+){{{LONG - 1},}}+", re.DOTALL)
 _STRINGS = re.compile(_SINGLE, re.DOTALL)
 
 

@@ -7,7 +7,7 @@ from decimal import Decimal
 
 import pytest
 
-from sqltypes.build import cast, column, conjunction, literal, parameter, temporal
+from sqltypes.build import cast, column, conjunction, literal, parameter
 from sqltypes.casts import scale_varies
 from sqltypes.errors import UnsupportedQuery
 from sqltypes.expression import Call, ColumnRef, Expr, ParamRef, walk
@@ -130,13 +130,6 @@ def test_conjunction_is_flat_and_of_nothing_is_none() -> None:
     flat = conjunction([both, one])
     assert isinstance(flat, Call) and flat.args == (one, one, one)
     assert conjunction([]) is None
-
-
-def test_temporal_literals_keep_their_digits() -> None:
-    assert temporal("datetime", "2020-01-02 00:00:00.50").value == "2020-01-02 00:00:00.50"
-    assert temporal("time", "-01:00:00").value == -3600_000_000
-    with pytest.raises(UnsupportedQuery):
-        temporal("date", "2020-1-2")
 
 
 def test_number_beyond_64_bits_is_a_decimal() -> None:

@@ -11,7 +11,7 @@ import pytest
 from sqltypes.errors import BadParameters, ComparedElsewhere
 from sqltypes.expression import Row
 from sqltypes.schema import BIGINT, DOUBLE, SqlType
-from sqltypes.values import client_literal, convert_parameter, identical, parse_text, size_of, sql_literal, time_text
+from sqltypes.values import client_literal, convert_parameter, identical, parse_text, sql_literal, time_text
 
 TEXT = SqlType("varchar", length=20, collation="utf8mb4_0900_ai_ci")
 LATIN = SqlType("varchar", length=20, collation="latin1_swedish_ci")
@@ -153,12 +153,6 @@ def test_text_of_types_that_mysql_does_not_print_as_stored() -> None:
     assert parse_text(SqlType("bit", length=10))(b"\x01\x02") == 258
     assert parse_text(SqlType("time", scale=2))(b"-838:59:58.50") == -(838 * 3600 + 59 * 60 + 58) * 10**6 - 500_000
     assert time_text(-500_000, 2) == "-00:00:00.50"
-
-
-def test_sizes_are_those_of_python_objects() -> None:
-    assert size_of(None) == 0
-    assert size_of(5) == 0
-    assert size_of("abc") > size_of("") > 40
 
 
 @pytest.mark.parametrize(

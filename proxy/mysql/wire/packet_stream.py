@@ -57,7 +57,7 @@ class PlainPackets:
 
     async def packet(self) -> bytes:
         """The next payload. Raises Lost, Malformed."""
-        size, self.sequence = _read_header(await self._exactly(HEADER), 0, self.sequence)
+        size, self.sequence = _read_header(await self._exactly(HEADER), self.sequence)
         return await self._exactly(size)
 
     def send(self, payload: bytes) -> None:
@@ -172,7 +172,7 @@ class PacketStream(asyncio.Protocol):
     def take(self) -> bytes | None:
         """The next payload, None where it is not complete yet. Raises Malformed, and Lost where it never will be."""
         if len(self._held) >= HEADER:
-            size, sequence = _read_header(self._held, 0, self.sequence)
+            size, sequence = _read_header(self._held, self.sequence)
             if len(self._held) >= HEADER + size:
                 payload = bytes(self._held[HEADER : HEADER + size])
                 del self._held[: HEADER + size]
@@ -250,11 +250,11 @@ class PacketStream(asyncio.Protocol):
         self.transport.abort()
 
 
-def _read_header(data: bytes | bytearray, at: int, expected: int) -> tuple[int, int]:
+def _read_header(data: bytes | bytearray, expected: int) -> tuple[int, int]:
     """(payload's size, the sequence number of the packet after it). Raises Malformed."""
-    size = data[at] | data[at + 1] << 8 | data[at + 2] << 16
-    if data[at + 3] != expected & 0xFF:
-        raise OutOfOrder(f"a packet has number {data[at + 3]}, expected {expected & 0xFF}")
+    size = data[0] | data[1] << 8 | data[2] << 16
+    if data[3] != expected & 0xFF:
+        raise OutOfOrder(f"a packet has number {data[3]}, expected {expected & 0xFF}")
     if size > LARGEST_LOGIN:
         raise TooLarge(f"a packet of {size} bytes, expected at most {LARGEST_LOGIN} before the login is over")
     return size, expected + 1

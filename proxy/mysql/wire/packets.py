@@ -154,11 +154,10 @@ def ok_payload(status: int, *, warnings: int = 0, affected: int = 0, insert_id: 
     )
 
 
-def end_payload(status: int, *, deprecate_eof: bool, warnings: int = 0) -> bytes:
-    """What ends columns and rows: an EOF packet, or an OK packet with EOF's first byte."""
-    if deprecate_eof:
-        return b"\xfe\0\0" + status.to_bytes(2, "little") + warnings.to_bytes(2, "little")
-    return b"\xfe" + warnings.to_bytes(2, "little") + status.to_bytes(2, "little")
+def end_payload(status: int, *, deprecate_eof: bool) -> bytes:
+    """What ends columns and rows: an EOF packet, or an OK packet with EOF's first byte. There are no warnings."""
+    two = status.to_bytes(2, "little")
+    return b"\xfe\0\0" + two + b"\0\0" if deprecate_eof else b"\xfe\0\0" + two
 
 
 def error_payload(errno: int, sqlstate: str, message: str) -> bytes:
