@@ -43,7 +43,7 @@ async def start_upwell() -> int:
     system = FakeSystem()
     listener = GrpcListener(system, GrpcOptions(port=0))
     rows: dict[int, list[Row]] = {key: [(key, f"the title of story {key}")] for key in range(KEYS)}
-    cache = system.add("story", rows)
+    cache = system.caches.add("story", rows)
     for key in rows:
         await cache.read((key,))
     _KEEP.append(listener)

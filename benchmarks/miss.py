@@ -76,8 +76,8 @@ async def alternate(
     config = load_config(options, {}, Path.home())
     missed, direct = [], []
     async with running(config) as app:
-        await app.system.create_cache("lookup", LOOKUP, SCRATCH)
-        cache = app.system.open_cache("lookup", FORMAT)
+        await app.system.caches.create("lookup", LOOKUP, SCRATCH)
+        cache = app.system.caches.open("lookup", FORMAT)
         text = LOOKUP.replace("?", "%s")
         with connection.cursor() as cursor:
             for number in range(count + 200):

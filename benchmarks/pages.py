@@ -100,7 +100,7 @@ class Visitors:
 
     def __init__(self, system: Router, caches: dict[str, str], direct: Direct, stream: PageStream) -> None:
         self._system, self._direct = system, direct
-        self._caches: dict[str, OpenCache] = {id: system.open_cache(name, ROWS) for id, name in caches.items()}
+        self._caches: dict[str, OpenCache] = {id: system.caches.open(name, ROWS) for id, name in caches.items()}
         self._stream, self._ideal = stream, Ideal()
         self._warming, self._front_pages = False, 0
         self._front: Sequence[Sequence[Any]] = ()
@@ -219,7 +219,7 @@ async def windows(bench: Bench, direct: Direct) -> list[tuple[int, Window]]:
     async with running(load_config(options, {}, Path.home()), {ROWS: WireFormat(lambda columns: encoded)}) as app:
         caches = {}
         for template in of_variant("N"):
-            caches[template.id] = (await app.system.create_cache(template.cache_name, template.sql, DATABASE)).name
+            caches[template.id] = (await app.system.caches.create(template.cache_name, template.sql, DATABASE)).name
         visitors = Visitors(app.system, caches, direct, PageStream(bench.shape, "N"))
         done = 0
         for stop in stops:

@@ -184,7 +184,7 @@ class Taken:
 
 async def filled(bench: Bench, app: App, by: FillBy, rows: int) -> Taken:
     """A new cache, filled; it is dropped, and what was held is taken apart, before the next one begins."""
-    await app.router.create_cache("filled", QUERY, SCRATCH)
+    await app.router.caches.create("filled", QUERY, SCRATCH)
     keys = None if rows == ROWS else [(key,) for key in range(rows // OF_A_KEY)]
     async with Taken(pid_of(bench)) as taken:
         last = await filled_to_the_end(app, keys, by)
@@ -194,19 +194,19 @@ async def filled(bench: Bench, app: App, by: FillBy, rows: int) -> Taken:
 
 
 async def filled_to_the_end(app: App, keys: Sequence[Sequence[int]] | None, by: FillBy) -> FillProgress:
-    async with aclosing(app.router.fill("filled", keys, by)) as going_on:
+    async with aclosing(app.router.fills.fill("filled", keys, by)) as going_on:
         return [progress async for progress in going_on][-1]
 
 
 async def dropped(app: App) -> None:
-    await app.router.drop_cache("filled")
+    await app.router.caches.drop("filled")
     while app.engine.memory.used:
         await asyncio.sleep(0.01)
 
 
 async def baseline(bench: Bench, app: App) -> Taken:
     """One SELECT of all rows, and the same insertion as that of upqueries, a batch at a time."""
-    await app.router.create_cache("filled", QUERY, SCRATCH)
+    await app.router.caches.create("filled", QUERY, SCRATCH)
     cache = app.catalog.get("filled")
     reader, binder, pump = cache.reader, cache.binder, app.router.pump
     assert reader is not None and binder is not None
@@ -251,8 +251,8 @@ def fetched(bench: Bench) -> tuple[Sequence[Row], Bracket]:
 
 
 def app_spark(app: App) -> SparkProcess:
-    assert app.router.bulk is not None
-    return app.router.bulk.spark
+    assert app.router.fills.bulk is not None
+    return app.router.fills.bulk.spark
 
 
 def pid_of(bench: Bench) -> int | None:

@@ -109,8 +109,8 @@ async def begun(stack: AsyncExitStack, bench: Bench, checks: str) -> Times:
         "verify-new-caches": checks,
     }
     app = await stack.enter_async_context(running(load_config(options, {}, Path.home())))
-    await app.system.create_cache("lookup", LOOKUP, SCRATCH)
-    return Times(app, app.system.open_cache("lookup", FORMAT))
+    await app.system.caches.create("lookup", LOOKUP, SCRATCH)
+    return Times(app, app.system.caches.open("lookup", FORMAT))
 
 
 async def read(cache: OpenCache, key: int) -> float:

@@ -32,9 +32,6 @@ from external_upquery.admission import Admission
 from planner.matcher import QueryMatcher
 from proxy.access.log import AccessLog
 from proxy.access.writer import AccessWriter
-from proxy.auto.decisions import AutoCache
-from proxy.auto.fill_budget import FillBudget
-from proxy.auto.write_rates import WriteRates
 from proxy.cache.evidence import EarnedFile
 from proxy.catalog.automatic_file import SavedAutomatic
 from proxy.catalog.catalog import Catalog
@@ -47,8 +44,6 @@ from proxy.fills.warm_up import WarmUp
 from proxy.grpc.rows import FORMAT, encoder_for
 from proxy.grpc.server import GrpcListener, GrpcOptions
 from proxy.http.server import HttpListener
-from proxy.loop.lateness import Lateness
-from proxy.loop.loop_load import LoopLoad
 from proxy.loop.periodic import Share
 from proxy.mysql.login.certificate import server_context
 from proxy.mysql.login.handshake import login_settings
@@ -70,7 +65,7 @@ from proxy.source.source import Source, Upqueries
 from proxy.source.sources import source_of
 from proxy.source.zones import SourceZones
 from proxy.state_dir.folder import find_files, owned, source_name
-from proxy.system.source_gate import Gate
+from proxy.system.fills import Fills
 from proxy.system.system import Router
 from sqltypes.schema import ZONE_TABLES
 from upwell.extras import how_to_install
@@ -199,27 +194,16 @@ async def _running(config: Config, formats: Mapping[str, WireFormat]) -> AsyncIt
         clockless="" if source.session_trackers else CLOCKLESS,
         unnamed=upstream.database if source.bare_names is not None else "",
     )
-    checks = config.check_sample, config.verify_new_caches
-    router = Router(upstream, engine, pump, executor, stream, catalog, matcher, *checks)
-    router.sampler.comparer.other = source.other_session
-    router.server_version = version
-    register(router, {**FORMATS, **formats})
-    events.connect(pump, catalog, stream)
+    for name, format_ in {**FORMATS, **formats}.items():
+        pump.formats.register(name, format_)
+    fills = fills_of(config, source, engine, pump, catalog)
+    router = Router(config, source, version, engine, pump, catalog, matcher, fills)
+    events.connect(router, catalog, stream)
     adopt(catalog, config, upstream, state)
-    router.auto_cache = automatic(config, router, stream)
-    router.bulk, router.warm_up = bulk_of(config, source, engine, pump, catalog)
-    app = App(
-        config,
-        router,
-        engine,
-        source,
-        catalog,
-        watch_of(engine, source, router),
-    )
+    app = App(config, router, engine, source, catalog, watch_of(engine, source, router))
     events.on_another_start = app.zones.forget
     await app.zones.look(source_zones.SYSTEM)
-    gate, router.lateness = gate_of(config, router, stream)
-    background = asyncio.get_running_loop().create_task(keep(app, gate))
+    background = asyncio.get_running_loop().create_task(keep(app))
     listeners = await listen(app, upstream, matcher)
     freeze()
     map_large_blocks()
@@ -243,21 +227,13 @@ async def started(source: Source, events: StreamEvents) -> str:
         raise
 
 
-def register(router: Router, formats: Mapping[str, WireFormat]) -> None:
-    for name, format_ in formats.items():
-        router.register_format(name, format_)
-
-
 async def stop(app: App, listeners: Sequence[Listener]) -> None:
     """Ends what `running` has started: who is served first, what serves them last."""
     for listener in listeners:
         await listener.stop(GRACE)
-    if app.router.access_log is not None:
-        await app.router.access_log.close()
-    if app.router.warm_up is not None:
-        await app.router.warm_up.close()
-    if app.router.bulk is not None:
-        await app.router.bulk.close()
+    if app.router.reads.access_log is not None:
+        await app.router.reads.access_log.close()
+    await app.router.fills.close()
     app.router.proxied.close()
     await app.catalog.close()
     await asyncio.to_thread(app.earned.close)
@@ -283,11 +259,12 @@ def limits_of(config: Config) -> CacheLimits:
     return CacheLimits(config.max_caches, config.max_caches_per_account, lambda account: is_admin(account, admins))
 
 
-def bulk_of(config: Config, source: Source, engine: Engine, pump: Pump, catalog: Catalog) -> tuple[Bulk, WarmUp]:
+def fills_of(config: Config, source: Source, engine: Engine, pump: Pump, catalog: Catalog) -> Fills:
     folder = config.state_dir / "spark"
     spark = SparkProcess(SparkSettings(config.spark_master, str(folder)), folder / "spark.log")
     bulk = Bulk(source.upstream, engine, pump, source.upqueries, catalog, spark, config.spark_min_rows)
-    return bulk, WarmUp(catalog, engine, bulk, config.state_dir, name_of(config, source), enabled=config.warm_up)
+    kept = WarmUp(catalog, engine, bulk, config.state_dir, name_of(config, source), enabled=config.warm_up)
+    return Fills(bulk, kept)
 
 
 def kept_of(config: Config, source: Source) -> tuple[StateStore, Doubts]:
@@ -304,12 +281,6 @@ def name_of(config: Config, source: Source) -> str:
     return source_name(config.name, source.upstream.kind, source.stream.history)
 
 
-def gate_of(config: Config, router: Router, stream: ChangeSource) -> tuple[Gate, Lateness]:
-    """What decides whether hits are served; and what tells it that the process did not run for a while."""
-    gate = Gate(router, stream, config.max_staleness)
-    return gate, Lateness(gate.frozen, gate.look)
-
-
 async def log_reads(app: App) -> None:
     """Begins the access log, if it is asked for. Requires: the listeners have their ports."""
     settings = app.config.access_log
@@ -322,7 +293,7 @@ async def log_reads(app: App) -> None:
     writer = AccessWriter(settings, f"{socket.gethostname()}:{app.mysql_port}")
     await writer.start()
     found = AccessLog(settings, writer, app.catalog.caches, router.proxied)
-    router.access_log = found
+    router.reads.access_log = found
     router.sampler.offered_every(found.every)
     if mysql is not None:
         mysql.shared.on_passed = found.passed_by_name
@@ -335,47 +306,28 @@ def watch_of(engine: Engine, source: Source, router: Router) -> SourceWatch:
     )
 
 
-def automatic(config: Config, router: Router, stream: ChangeSource) -> AutoCache | None:
-    """Automatic caching, if it is switched on."""
-    if config.auto_cache is None:
-        return None
-    load = LoopLoad()
-    router.budget = FillBudget()
-    made = AutoCache(
-        config.auto_cache,
-        router.proxied,
-        router,
-        monotonic,
-        lambda: stream.connected and not router.not_ready(),
-        budget=router.budget,
-        load=load,
-        statements=router.statements,
-        late=lambda: router.lateness.lately if router.lateness is not None else 0.0,
-        writes=WriteRates(stream.writes),
-    )
-    router.proxied.why_not = made.why_not
-    return made
-
-
 class StreamEvents:
     """The stream's sink: hands each event to the engine, then tells the catalog of schema changes."""
 
     def __init__(self) -> None:
-        self._pump: Pump | None = None
+        self._router: Router | None = None
         self._catalog: Catalog | None = None
         self.on_another_start: Callable[[], None] = lambda: None  # told where the server may have started anew
 
-    def connect(self, pump: Pump, catalog: Catalog, stream: ChangeSource) -> None:
+    def connect(self, router: Router, catalog: Catalog, stream: ChangeSource) -> None:
         """Requires: nothing has been received yet, for the stream's tables are wanted only by caches."""
-        self._pump, self._catalog = pump, catalog
-        stream.busy = lambda: pump.change.event is not None
+        self._router, self._catalog, change = router, catalog, router.pump.change
+        stream.busy = lambda: change.event is not None
 
     def __call__(self, event: StreamEvent) -> None:
-        if self._pump is None or self._catalog is None:
+        if self._router is None or self._catalog is None:
             return
-        self._pump.on_stream(event)
-        if event.__class__ is Transaction or event.__class__ is Progress:
+        pump = self._router.pump
+        pump.on_stream(event)
+        if event.__class__ is Transaction or (isinstance(event, Progress) and not event.accounts):
             return
+        if isinstance(event, Gap | Progress):
+            self._router.accounts.changed()
         if isinstance(event, Ddl) and event.schema:
             self._catalog.schema_changed(event.tables)
         elif isinstance(event, Gap):
@@ -384,7 +336,7 @@ class StreamEvents:
             self.on_another_start()
         elif isinstance(event, Restarted):
             self.on_another_start()
-            self._pump.on_stream(Ddl(None, ZONES_ANEW, ZONES, schema=False))
+            pump.on_stream(Ddl(None, ZONES_ANEW, ZONES, schema=False))
             self._catalog.check_anew()
 
 
@@ -450,7 +402,7 @@ def mysql_listener(app: App, upstream: Upstream, matcher: QueryMatcher) -> Mysql
     tls = None if settings.tls == "off" else server_context(settings.certificate, settings.key)
     tracks = app.source.session_trackers
     logins = login_settings(upstream, tls, client_tls_required=settings.tls == "required")
-    admission = Admission(upstream, app.router.answers)
+    admission = Admission(upstream, app.router.freshness.answers)
     shared = Shared(
         app.router,
         options,
@@ -466,18 +418,17 @@ def mysql_listener(app: App, upstream: Upstream, matcher: QueryMatcher) -> Mysql
     return MysqlListener(shared, logins)
 
 
-async def keep(app: App, gate: Gate) -> None:
+async def keep(app: App) -> None:
     """What must happen now and then. A look that fails is logged, and the next is made all the same: without the gate,
     stale hits would be served for ever.
     """
     guard = MemoryGuard(app.engine, app.config.memory_limit)
     beyond = 0
-    if app.router.warm_up is not None:
-        app.router.warm_up.start()
+    app.router.fills.warm_up.start()
     try:
         while True:
             await asyncio.sleep(TICK)
-            gate.tick()
+            app.router.gate.tick()
             try:
                 beyond = look(app, guard, beyond)
             except Exception as error:
@@ -510,10 +461,9 @@ def look(app: App, guard: MemoryGuard, beyond: int) -> int:
     app.router.pump.tick()
     app.router.sampler.tick()
     app.router.clock_keys.tick()
-    if app.router.warm_up is not None:
-        app.router.warm_up.tick()
-    if app.router.access_log is not None:
-        app.router.access_log.tick()
+    app.router.fills.warm_up.tick()
+    if app.router.reads.access_log is not None:
+        app.router.reads.access_log.tick()
     if app.mysql is not None:
         app.mysql.tick()
     app.catalog.retry()

@@ -67,14 +67,14 @@ def in_database(beside: Beside, database: str) -> Iterator[Proxy]:
 
     async def drop() -> None:
         for name in list(found.app.catalog.caches):
-            await found.app.router.drop_cache(name)
+            await found.app.router.caches.drop(name)
 
     run_in(beside, drop)
 
 
 def bulk_of(proxy: Proxy) -> Bulk:
-    assert proxy.app.router.bulk is not None
-    return proxy.app.router.bulk
+    assert proxy.app.router.fills.bulk is not None
+    return proxy.app.router.fills.bulk
 
 
 @contextmanager

@@ -270,7 +270,7 @@ def test_a_folder_that_goes_away_costs_rows_and_no_reads(mysql: Server, database
             written = router.status().counters["access_log_rows"]
             await proxy.client.cache("by_id").get(1)
             await until(lambda: router.status().counters["access_log_rows"] > written)
-            assert router.access_log is not None and router.access_log.writer.pid is not None
+            assert router.reads.access_log is not None and router.reads.access_log.writer.pid is not None
         assert any(row["key"] == "[1]" for row in rows_in(tmp_path / "file" / "log"))
 
     run(scenario)

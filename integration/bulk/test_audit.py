@@ -29,7 +29,7 @@ def proxy(filler: Beside, database: str) -> Iterator[Proxy]:
 async def audit(proxy: Proxy, by: FillBy = FillBy.DIRECT, *, repair: bool = False) -> dict[str, AuditProgress]:
     """What came of each cache."""
     done: dict[str, AuditProgress] = {}
-    async with aclosing(proxy.app.router.audit("", by, repair=repair)) as going_on:
+    async with aclosing(proxy.app.router.fills.audit("", by, repair=repair)) as going_on:
         async for progress in going_on:
             if progress.done:
                 done[progress.cache] = replace(progress)
@@ -51,9 +51,9 @@ def test_nothing_differs_of_any_shape_and_each_planted_key_does(filler: Beside, 
         router = proxy.app.router
         await proxy.write(*NUMBERS, rows(1000), "INSERT INTO tag SELECT id, CONCAT('w', id % 7) FROM item")
         for name, (sql, _, _) in SHAPES.items():
-            await router.create_cache(name, sql, proxy.database)
+            await router.caches.create(name, sql, proxy.database)
             await fill(proxy, name, FillBy.DIRECT)
-        await router.create_cache("evicted", EVICTED, proxy.database)
+        await router.caches.create("evicted", EVICTED, proxy.database)
         await fill(proxy, "evicted", FillBy.DIRECT, [(number,) for number in range(30)])
         for name, (_, _, parameters) in SHAPES.items():
             assert answer(proxy, name, *parameters) == await truth(proxy, name, *parameters)
@@ -78,7 +78,7 @@ def test_nothing_differs_of_any_shape_and_each_planted_key_does(filler: Beside, 
             "rows": 1, "sums": 1, "first": 1, "joined": 1, "words": 1, "whole": 1,
         }, "what two caches share is mended once"  # fmt: skip
         assert answer(proxy, "rows", 3) is None and answer(proxy, "rows", 2) is not None
-        opened = router.open_cache("rows", FORMAT)
+        opened = router.caches.open("rows", FORMAT)
         assert (await opened.read((3,))).body == await truth(proxy, "rows", 3)
         again = await audit(proxy, by)
         assert not any(one.different for one in again.values())
@@ -89,7 +89,7 @@ def test_nothing_differs_of_any_shape_and_each_planted_key_does(filler: Beside, 
 def test_a_stored_answer_that_is_not_of_its_rows_differs(filler: Beside, proxy: Proxy) -> None:
     async def scenario() -> None:
         await proxy.write(*NUMBERS, rows(100))
-        await proxy.app.router.create_cache("c", "SELECT id, n, name FROM item WHERE id = ?", proxy.database)
+        await proxy.app.router.caches.create("c", "SELECT id, n, name FROM item WHERE id = ?", proxy.database)
         await fill(proxy, "c", FillBy.DIRECT)
         right = answer(proxy, "c", 5)
         assert right is not None and answer(proxy, "c", 6) is not None
@@ -99,7 +99,7 @@ def test_a_stored_answer_that_is_not_of_its_rows_differs(filler: Beside, proxy: 
         assert bodies is not None
         bodies[bodies.index(right)] = right.replace(b"i5", b"i6")
         assert (await audit(proxy, repair=True))["c"].different == ["5"]
-        assert (await proxy.app.router.open_cache("c", FORMAT).read((5,))).body == right
+        assert (await proxy.app.router.caches.open("c", FORMAT).read((5,))).body == right
 
     run_in(filler, scenario)
 
@@ -113,8 +113,8 @@ def test_writers_go_on_meanwhile(filler: Beside, proxy: Proxy, by: FillBy) -> No
     async def scenario() -> None:
         router = proxy.app.router
         await proxy.write(*NUMBERS, rows(10_000))
-        await router.create_cache("c", "SELECT id, n FROM item WHERE grp = ?", proxy.database)
-        await router.create_cache("s", "SELECT COUNT(*), SUM(n) FROM item WHERE grp = ?", proxy.database)
+        await router.caches.create("c", "SELECT id, n FROM item WHERE grp = ?", proxy.database)
+        await router.caches.create("s", "SELECT COUNT(*), SUM(n) FROM item WHERE grp = ?", proxy.database)
         for name in ("c", "s"):
             await fill(proxy, name, FillBy.DIRECT)
         await behind_the_stream(proxy, "UPDATE item SET n = -5 WHERE id IN (9995, 4)")
@@ -149,7 +149,7 @@ def test_writers_go_on_meanwhile(filler: Beside, proxy: Proxy, by: FillBy) -> No
 def test_over_grpc(filler: Beside, proxy: Proxy) -> None:
     async def scenario() -> None:
         await proxy.write(*NUMBERS, rows(100))
-        await proxy.app.router.create_cache("c", "SELECT id, n FROM item WHERE id = ?", proxy.database)
+        await proxy.app.router.caches.create("c", "SELECT id, n FROM item WHERE id = ?", proxy.database)
         await fill(proxy, "c", FillBy.DIRECT)
         await behind_the_stream(proxy, "UPDATE item SET n = -5 WHERE id = 4")
         told = [one async for one in proxy.client.audit("c", repair=True)]
@@ -166,9 +166,9 @@ def test_it_is_told_that_it_has_ended_however_late_one_asks(
 
     async def scenario() -> None:
         await proxy.write(*NUMBERS, rows(1000))
-        await proxy.app.router.create_cache("c", "SELECT id, n FROM item WHERE id = ?", proxy.database)
+        await proxy.app.router.caches.create("c", "SELECT id, n FROM item WHERE id = ?", proxy.database)
         await fill(proxy, "c", FillBy.DIRECT)
-        async with aclosing(proxy.app.router.audit("c", FillBy.DIRECT, repair=False)) as going_on:
+        async with aclosing(proxy.app.router.fills.audit("c", FillBy.DIRECT, repair=False)) as going_on:
             assert not (await anext(going_on)).done
             await asyncio.wait([task for task in asyncio.all_tasks() if "Bulk._audit" in repr(task)])
             told = [replace(one) async for one in going_on]

@@ -138,7 +138,7 @@ def test_a_cluster_an_executor_that_is_killed_and_the_password(
         options = {"upstream": url, "spark_master": cluster.master}
         async with proxy_beside(mysql, database, state, **options) as proxy:
             await proxy.write(*NUMBERS, rows(20_000))
-            await proxy.app.router.create_cache("c", SQL, database)
+            await proxy.app.router.caches.create("c", SQL, database)
             await bulk_of(proxy).spark.start()
             await until(lambda: len(cluster.executors()) == 2, START, DEAR)
             paused = Paused(monkeypatch, mysql, database)
@@ -181,7 +181,7 @@ def test_a_cluster_that_has_lost_its_workers_says_so(
     async def scenario(cluster: Running) -> None:
         async with proxy_beside(mysql, database, tmp_path / "state", spark_master=cluster.master) as proxy:
             await proxy.write(*NUMBERS, rows(2_000))
-            await proxy.app.router.create_cache("c", SQL, database)
+            await proxy.app.router.caches.create("c", SQL, database)
             await bulk_of(proxy).spark.start()
             await until(lambda: len(cluster.executors()) == 2, START, DEAR)
             cluster.lose_workers()
@@ -205,10 +205,10 @@ def test_spark_connect(mysql: Server, database: str, tmp_path: Path) -> None:
     async def scenario(server: Running) -> None:
         async with proxy_beside(mysql, database, tmp_path / "state", spark_master=server.master) as proxy:
             await proxy.write(*NUMBERS, rows(5_000))
-            await proxy.app.router.create_cache("c", SQL, database)
+            await proxy.app.router.caches.create("c", SQL, database)
             await filled(proxy, 5_000)
-            await proxy.app.router.drop_cache("c")
-            await proxy.app.router.create_cache("c", SQL, database)
+            await proxy.app.router.caches.drop("c")
+            await proxy.app.router.caches.create("c", SQL, database)
             await filled(proxy, 5_000)
 
     folder = tmp_path / "connect"
@@ -248,7 +248,7 @@ def test_mysql_is_started_anew_in_the_middle(
 
     async def started_anew_in_the_middle(proxy: Proxy) -> None:
         await proxy.write(*NUMBERS, rows(20_000))
-        await proxy.app.router.create_cache("c", SQL, "d")
+        await proxy.app.router.caches.create("c", SQL, "d")
         paused = Paused(monkeypatch, mysql, "d")
         filling = asyncio.create_task(filled(proxy, 20_000))
         await paused.waits.wait()

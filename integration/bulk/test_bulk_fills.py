@@ -59,7 +59,7 @@ def proxy(filler: Beside, database: str) -> Iterator[Proxy]:
 async def fill(
     proxy: Proxy, name: str, by: FillBy, keys: list[tuple[ParameterValue, ...]] | None = None
 ) -> FillProgress:
-    async with aclosing(proxy.app.router.fill(name, keys, by)) as going_on:
+    async with aclosing(proxy.app.router.fills.fill(name, keys, by)) as going_on:
         async for progress in going_on:
             last = progress
     assert last.done
@@ -68,7 +68,7 @@ async def fill(
 
 
 async def audit_of(proxy: Proxy, name: str) -> AuditProgress:
-    async with aclosing(proxy.app.router.audit(name, FillBy.DIRECT, repair=False)) as going_on:
+    async with aclosing(proxy.app.router.fills.audit(name, FillBy.DIRECT, repair=False)) as going_on:
         async for progress in going_on:
             last = progress
     return last
@@ -76,14 +76,16 @@ async def audit_of(proxy: Proxy, name: str) -> AuditProgress:
 
 def answer(proxy: Proxy, name: str, *parameters: ParameterValue) -> bytes | None:
     """What a hit gives; None if it would be a miss."""
-    return proxy.app.router.open_cache(name, FORMAT).hit(parameters)
+    return proxy.app.router.caches.open(name, FORMAT).hit(parameters)
 
 
 async def truth(proxy: Proxy, name: str, *parameters: ParameterValue) -> bytes:
     """MySQL's own answer now."""
     router = proxy.app.router
     cache = proxy.app.catalog.get(name)
-    return (await router.pass_cache(cache, parameters, router.pump.formats.number(FORMAT), NO_REASON)).body
+    return (
+        await router.reads.passing.read_cache(cache, parameters, router.pump.formats.number(FORMAT), NO_REASON)
+    ).body
 
 
 def test_values_of_every_type_are_those_of_an_upquery(filler: Beside, proxy: Proxy) -> None:
@@ -103,11 +105,11 @@ def test_values_of_every_type_are_those_of_an_upquery(filler: Beside, proxy: Pro
                 f"INSERT INTO t{number} VALUES {values}",
             )
             name, sql = f"c{number}", f"SELECT * FROM t{number} WHERE id = ?"
-            await proxy.app.router.create_cache(name, sql, proxy.database)
-            opened = proxy.app.router.open_cache(name, FORMAT)
+            await proxy.app.router.caches.create(name, sql, proxy.database)
+            opened = proxy.app.router.caches.open(name, FORMAT)
             missed = [(await opened.read((row,))).body for row in range(most)]
-            await proxy.app.router.drop_cache(name)
-            await proxy.app.router.create_cache(name, sql, proxy.database)
+            await proxy.app.router.caches.drop(name)
+            await proxy.app.router.caches.create(name, sql, proxy.database)
             assert answer(proxy, name, 0) is None, "nothing is held"
             progress = await fill(proxy, name, FillBy.SPARK)
             assert (progress.held, progress.left, progress.rows) == (most, 0, most), progress
@@ -140,7 +142,7 @@ def test_all_keys_of_every_shape(filler: Beside, proxy: Proxy, by: FillBy) -> No
     async def scenario() -> None:
         await proxy.write(*NUMBERS, rows(1000), "INSERT INTO tag SELECT id, CONCAT('w', id % 7) FROM item")
         for name, (sql, keys, parameters) in SHAPES.items():
-            await proxy.app.router.create_cache(name, sql, proxy.database)
+            await proxy.app.router.caches.create(name, sql, proxy.database)
             progress = await fill(proxy, name, by)
             assert progress.by is by or name == "whole", progress
             assert (progress.keys, progress.held, progress.left) == (keys, keys, 0), (name, progress)
@@ -157,8 +159,10 @@ def test_named_keys_those_without_rows_too(filler: Beside, proxy: Proxy, by: Fil
     async def scenario() -> None:
         await proxy.write(*NUMBERS, rows(2000))
         router = proxy.app.router
-        await router.create_cache("c", "SELECT id FROM item WHERE grp = ?", proxy.database)
-        await router.create_cache("sorted", "SELECT id FROM item WHERE grp = ? ORDER BY RIGHT(name, 1)", proxy.database)
+        await router.caches.create("c", "SELECT id FROM item WHERE grp = ?", proxy.database)
+        await router.caches.create(
+            "sorted", "SELECT id FROM item WHERE grp = ? ORDER BY RIGHT(name, 1)", proxy.database
+        )
         keys: list[tuple[ParameterValue, ...]] = [(number,) for number in (*range(900), 900_000, 3, 3)]
         for name in ("c", "sorted"):
             progress = await fill(proxy, name, by, keys)
@@ -175,8 +179,8 @@ def test_writers_go_on_meanwhile(filler: Beside, proxy: Proxy, by: FillBy) -> No
 
     async def scenario() -> None:
         await proxy.write(*NUMBERS, rows(30_000))
-        await proxy.app.router.create_cache("c", "SELECT id, n FROM item WHERE grp = ? ORDER BY id", proxy.database)
-        await proxy.app.router.create_cache("s", "SELECT COUNT(*), SUM(n) FROM item WHERE grp = ?", proxy.database)
+        await proxy.app.router.caches.create("c", "SELECT id, n FROM item WHERE grp = ? ORDER BY id", proxy.database)
+        await proxy.app.router.caches.create("s", "SELECT COUNT(*), SUM(n) FROM item WHERE grp = ?", proxy.database)
         ending = asyncio.Event()
         written = 0
 
@@ -233,7 +237,7 @@ def test_keys_that_were_bound_by_another_plan_are_bound_anew(
         await proxy.write(
             f"CREATE TABLE word (id INT PRIMARY KEY, w {folding})", "INSERT INTO word VALUES (1,'ä'), (2,'b'), (3,'ß')"
         )
-        await router.create_cache("c", "SELECT id, w FROM word WHERE w = ?", proxy.database)
+        await router.caches.create("c", "SELECT id, w FROM word WHERE w = ?", proxy.database)
         cache = proxy.app.catalog.get("c")
         planned_first = cache.reader
         with proxy.mysql.connect(database=proxy.database) as locking, locking.cursor() as cursor:
@@ -276,9 +280,9 @@ async def shown_everywhere(proxy: Proxy, progress: FillProgress) -> None:
 def test_a_caller_that_goes_away_ends_it(filler: Beside, proxy: Proxy) -> None:
     async def scenario() -> None:
         await proxy.write(*NUMBERS, rows(30_000))
-        await proxy.app.router.create_cache("c", "SELECT id, n FROM item WHERE id = ?", proxy.database)
+        await proxy.app.router.caches.create("c", "SELECT id, n FROM item WHERE id = ?", proxy.database)
         for by in (FillBy.SPARK, FillBy.DIRECT):
-            async with aclosing(proxy.app.router.fill("c", None, by)) as going_on:
+            async with aclosing(proxy.app.router.fills.fill("c", None, by)) as going_on:
                 async for progress in going_on:
                     if progress.by is by and progress.held:
                         await shown_everywhere(proxy, progress)
@@ -297,7 +301,7 @@ def test_every_cache_of_the_sample_is_filled_and_audited(filler: Beside, proxy: 
         await proxy.write(*NUMBERS, rows(1_000))
         for name in ("rows", "range"):
             sql = SHAPES["rows"][0] if name == "rows" else "SELECT id FROM item WHERE n > ?"
-            await proxy.app.router.create_cache(name, sql, proxy.database)
+            await proxy.app.router.caches.create(name, sql, proxy.database)
         told: list[str] = []
         with Client(f"127.0.0.1:{proxy.app.grpc_port}", token=proxy.app.grpc_token) as client:
             found, left = await asyncio.to_thread(fill_all, client, {"rows": "all", "range": "some"}, told.append)
@@ -320,9 +324,9 @@ def test_what_cannot_be_filled_is_said_before_spark_starts(mysql: Server, databa
         async with proxy_beside(mysql, database, tmp_path, spark_master="off", memory_limit="1MiB") as proxy:
             await proxy.write(*NUMBERS, rows(40_000))
             router = proxy.app.router
-            await router.create_cache("c", "SELECT id, n, name FROM item WHERE id = ?", database)
-            await router.create_cache("e", "SELECT id FROM item WHERE n > ? AND n < ?", database)
-            await router.create_cache("few", "SELECT id FROM item WHERE grp = ? ORDER BY id LIMIT ?", database)
+            await router.caches.create("c", "SELECT id, n, name FROM item WHERE id = ?", database)
+            await router.caches.create("e", "SELECT id FROM item WHERE n > ? AND n < ?", database)
+            await router.caches.create("few", "SELECT id FROM item WHERE grp = ? ORDER BY id LIMIT ?", database)
             await refused(proxy, UnknownCache, "nothing", "nothing", None)
             await refused(proxy, BadParameters, "key 2 of 2", "c", [(1,), (1, 2)])
             await refused(proxy, CannotFill, "evict mode", "e", None)
@@ -346,7 +350,7 @@ def test_no_java_and_nobody_at_the_master(
             state = tmp_path / who
             async with proxy_beside(mysql, database, state, spark_master=master, spark_min_rows="1") as proxy:
                 await proxy.write("DROP TABLE IF EXISTS item", "DROP TABLE IF EXISTS tag", *NUMBERS, rows(2000))
-                await proxy.app.router.create_cache("c", "SELECT id, n FROM item WHERE id = ?", database)
+                await proxy.app.router.caches.create("c", "SELECT id, n FROM item WHERE id = ?", database)
                 if master.startswith("spark"):
                     with monkeypatch.context() as patched:
                         patched.setenv("JAVA_HOME", str(tmp_path / "nowhere"))
@@ -367,7 +371,7 @@ def test_an_account_that_may_not_read_is_told_so(mysql: Server, database: str, t
     async def scenario() -> None:
         url = f"mysql://{user}:p@{mysql.host}:{mysql.port}"
         async with proxy_beside(mysql, database, tmp_path, upstream=url) as proxy:
-            await proxy.app.router.create_cache("c", "SELECT id, n FROM item WHERE id = ?", database)
+            await proxy.app.router.caches.create("c", "SELECT id, n FROM item WHERE id = ?", database)
             await asyncio.to_thread(mysql.execute, f"REVOKE SELECT ON `{database}`.item FROM {user}")
             some: list[tuple[ParameterValue, ...]] = [(number,) for number in range(500)]
             for keys in (None, some):
@@ -400,7 +404,7 @@ def test_spark_is_killed_in_the_middle(filler: Beside, proxy: Proxy, monkeypatch
     async def killed_in_the_middle(name: str, by: FillBy) -> FillProgress:
         spark = bulk_of(proxy).spark
         killed = False
-        async with aclosing(proxy.app.router.fill(name, None, by)) as going_on:
+        async with aclosing(proxy.app.router.fills.fill(name, None, by)) as going_on:
             async for progress in going_on:
                 if progress.held > 2_000 and spark.pid is not None and not killed:
                     assert_it_stands_back(spark.pid)
@@ -413,7 +417,7 @@ def test_spark_is_killed_in_the_middle(filler: Beside, proxy: Proxy, monkeypatch
         await proxy.write(*NUMBERS, rows(20_000))
         for name, more in (("c", ""), ("d", " AND n >= 0")):
             sql = f"SELECT id, n FROM item WHERE id = ?{more}"
-            await proxy.app.router.create_cache(name, sql, proxy.database)
+            await proxy.app.router.caches.create(name, sql, proxy.database)
         progress = await killed_in_the_middle("c", FillBy.SIZE)
         assert progress.done and progress.held == 20_000 and progress.by is FillBy.DIRECT
         assert "Spark" in progress.why and answer(proxy, "c", 7) == await truth(proxy, "c", 7)

@@ -57,7 +57,7 @@ async def ask(proxy: Proxy, times: int) -> list[str]:
 
 
 async def names(proxy: Proxy) -> list[tuple[str, Origin]]:
-    return [(info.name, info.made_by.origin) for info in await proxy.app.router.list_caches()]
+    return [(info.name, info.made_by.origin) for info in await proxy.app.router.caches.listed()]
 
 
 def test_what_is_asked_often_becomes_a_cache_whose_reads_hit_and_stay_current(
@@ -72,7 +72,7 @@ def test_what_is_asked_often_becomes_a_cache_whose_reads_hit_and_stay_current(
             await ask(proxy, 10)
             await auto.look()
             assert await names(proxy) == [("auto1", Origin.AUTOMATIC)]
-            (info,) = await proxy.app.router.list_caches()
+            (info,) = await proxy.app.router.caches.listed()
             assert (info.sql, info.mode, info.database) == (SHAPE, "maintain", database)
             assert [set(await ask(proxy, 3)) for _ in range(2)] == [{"miss"}, {"hit"}]
             await proxy.write("UPDATE stories SET title = 'uno' WHERE id = 1")
@@ -305,7 +305,7 @@ def test_show_caches_says_what_is_to_become_of_it(mysql: Server, database: str, 
             auto.policy = replace(auto.policy, count_every=0.0)
 
             async def reason() -> str:
-                (info,) = await proxy.app.router.list_caches()
+                (info,) = await proxy.app.router.caches.listed()
                 return info.decided
 
             assert (await reason()).startswith("on trial for ")

@@ -94,7 +94,7 @@ class Life:
         await self.proxy.client.create_cache(OWN[name], name=name, database=self.proxy.database)
 
     async def drop(self) -> None:
-        names = [info.name for info in await self.proxy.app.router.list_caches()]
+        names = [info.name for info in await self.proxy.app.router.caches.listed()]
         if names:
             await self.proxy.client.drop_cache(self.random.choice(names))
 

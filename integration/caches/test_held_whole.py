@@ -33,11 +33,11 @@ def test_all_keys_are_held_or_none(mysql: Server, database: str, tmp_path: Path,
             for name, column in (("by_id", "id"), ("by_kind", "kind")):
                 sql = f"SELECT id, name FROM small WHERE {column} = ?"
                 await proxy.client.create_cache(sql, name=name, database=proxy.database)
-                proxy.app.router.hold_all(name, most)
-            bulk = proxy.app.router.bulk
+                proxy.app.router.fills.bulk.hold_all(name, most)
+            bulk = proxy.app.router.fills.bulk
             assert bulk is not None
             await until(lambda: not bulk._behind)
-            keys = {info.name: info.keys for info in await proxy.app.router.list_caches()}
+            keys = {info.name: info.keys for info in await proxy.app.router.caches.listed()}
             assert keys == {"by_id": ROWS if held else 0, "by_kind": KINDS}
             answer = await proxy.client.cache("by_kind").get(3)
             assert answer.served == "hit" and len(answer) == len(range(3, ROWS + 1, KINDS))
@@ -74,10 +74,10 @@ def test_nobody_waits_for_the_fill_of_a_whole_table(mysql: Server, database: str
     with proxy_in_thread(mysql, database, tmp_path, auto_cache="on") as beside:
         router = beside.proxy.app.router
         made_by = MadeBy(Origin.AUTOMATIC, reason="a test")
-        making = router.create_cache("ranges", range_.format("?", "?"), database, made_by)
+        making = router.caches.create("ranges", range_.format("?", "?"), database, made_by)
         asyncio.run_coroutine_threadsafe(making, beside.loop).result(60)
         (named,) = beside.call(router.automatic)
-        opened = beside.call(lambda: router.open_cache("ranges", BINARY))
+        opened = beside.call(lambda: router.caches.open("ranges", BINARY))
         asked = asyncio.run_coroutine_threadsafe(opened.fill((1, 5), None, wait=False), beside.loop).result(60)
         assert asked == WHOLE_FILL
         beside.until(lambda: named.filling is not None and named.filling.done())

@@ -58,7 +58,7 @@ def test_no_cache_is_made_that_the_sessions_which_read_it_cannot_use(
                 assert (rows, served) == (((("März", "Mai")[number % 2],),), "passed")
                 await german.read(f"SELECT id FROM item WHERE id = {number % 2 + 1}")
                 await auto.look()
-            made = [info.sql for info in await proxy.app.router.list_caches()]
+            made = [info.sql for info in await proxy.app.router.caches.listed()]
             assert made == ["SELECT id FROM item WHERE id = ?"]
             listed = await english.ask("SHOW PROXIED QUERIES")
             (reason,) = (str(row) for row in listed if "DATE_FORMAT" in str(row))
@@ -98,7 +98,7 @@ def test_no_cache_is_made_for_transactions_that_are_to_have_no_hits(
                 await asker.read("SELECT at FROM item WHERE id = 1")
                 await asker.ask("COMMIT")
                 await auto.look()
-            assert bool(await proxy.app.router.list_caches()) is is_made
+            assert bool(await proxy.app.router.caches.listed()) is is_made
             await asker.close()
 
     items(mysql, database)

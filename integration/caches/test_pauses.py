@@ -154,7 +154,7 @@ def test_after_ten_minutes_the_second_read_of_each_kind_is_a_hit_again(
 
             site = await asyncio.to_thread(opened)
             before = await warm(site, clock, auto, proxy)
-            caches = {info.name for info in await proxy.app.router.list_caches()}
+            caches = {info.name for info in await proxy.app.router.caches.listed()}
             assert before > 0.5 and len(caches) > 50
 
             for number in range(10):
@@ -174,7 +174,7 @@ def test_after_ten_minutes_the_second_read_of_each_kind_is_a_hit_again(
             assert second.rate >= 0.9 * before and last.rate >= 0.9 * before, (before, first, second)
             if not writes:
                 assert first.rate >= 0.9 * before
-            kept = {info.name for info in await proxy.app.router.list_caches()}
+            kept = {info.name for info in await proxy.app.router.caches.listed()}
             assert len(caches - kept) <= len(caches) // 10
             for pair in site.pairs:
                 for one in pair:

@@ -186,7 +186,7 @@ def test_explanations_and_the_status_of_a_running_proxy(mysql: Server, database:
             assert plan[:2] == ["query: SELECT title FROM stories WHERE id IN (?...)", "mode: maintain"]
             await proxy.caught_up()
             status = {row["name"]: row["value"] for row in await rows("SHOW UPWELL STATUS", proxy, admin)}
-            position = proxy.app.router.position().replace("\n", "")
+            position = proxy.app.router.position.text().replace("\n", "")
             assert status["position"] == position and status["ready"] == "yes"
             assert [name for name, value in status.items() if value == ""] == [], "the fakes of unit tests fill in all"
             assert {"memory_limit", "lag_seconds", "hit_rate", "upqueries_in_flight", "conflicts"} <= status.keys()

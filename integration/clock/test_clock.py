@@ -298,12 +298,12 @@ def test_who_says_the_moment_himself_is_answered(beside: Beside) -> None:
     router, moments = beside.proxy.app.router, ("2001-01-01 00:00:00", Moment("2001-01-01"), Moment("2001-01-02"))
 
     async def answers() -> list[tuple[Served, bytes]]:
-        await router.create_cache("said", sql, DATABASE)
-        opened = router.open_cache("said", FORMAT)
+        await router.caches.create("said", sql, DATABASE)
+        opened = router.caches.open("said", FORMAT)
         assert [item.name for item in opened.info.parameters] == ["k", "at", ""]
         given = [(1, moments[0], one) for one in moments[1:]] * 3
         found = [await opened.read(one) for one in given]
-        passed = await router.pass_cache(
+        passed = await router.reads.passing.read_cache(
             opened.named, given[0], router.pump.formats.number(FORMAT), Reason.ASKED.why("asked for")
         )
         return [(one.served, one.body) for one in (*found, passed)]

@@ -17,7 +17,7 @@ TABLES = (
 
 
 async def keys(proxy: Proxy) -> dict[str, int]:
-    return {info.name: info.keys for info in await proxy.app.router.list_caches()}
+    return {info.name: info.keys for info in await proxy.app.router.caches.listed()}
 
 
 async def hit(asker: Asker, sql: str) -> tuple[tuple[object, ...], ...]:

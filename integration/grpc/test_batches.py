@@ -64,7 +64,7 @@ def between(monkeypatch: pytest.MonkeyPatch) -> Between:
 async def held(beside: Proxy, database: str, name: str, sql: str) -> OpenCache:
     """A cache that holds all keys."""
     await beside.client.create_cache(sql, name=name, database=database)
-    opened = beside.app.router.open_cache(name, FORMAT)
+    opened = beside.app.router.caches.open(name, FORMAT)
     async with asyncio.timeout(60):
         for key in KEYS[name]:
             while opened.hit(key) is None:
@@ -276,8 +276,8 @@ def test_a_subscription_has_the_columns_of_the_cache_of_now(mysql: Server, datab
             await beside.caught_up()
             await beside.client.create_cache("SELECT id, v FROM t WHERE id = ?", name="c", database=database)
             assert (await beside.client.cache("c").get(1))[0].v == 10
-            await beside.app.router.drop_cache("c")  # not through gRPC
-            await beside.app.router.create_cache("c", "SELECT v, id FROM t WHERE id = ?", database)
+            await beside.app.router.caches.drop("c")  # not through gRPC
+            await beside.app.router.caches.create("c", "SELECT v, id FROM t WHERE id = ?", database)
             async with aclosing(beside.client.cache("c").subscribe(1)) as events:
                 first = await anext(events)
             assert [(row.id, row.v) for row in first.added] == [(1, 10)]

@@ -124,7 +124,7 @@ async def of_mysql(beside: Proxy, name: str, key: Key) -> Outcome:
     router = beside.app.router
     try:
         parameters = key_parameters(key_message(key).SerializeToString())
-        answer = await router.pass_cache(
+        answer = await router.reads.passing.read_cache(
             router._catalog.get(name), parameters, router.pump.formats.number(FORMAT), Reason.ASKED.why("asked")
         )
         return wire.answer_from(pb.Answer.FromString(answer_bytes(answer, 0)), wire.Shapes())

@@ -87,9 +87,9 @@ async def scenario(mysql: Server, database: str, path: Path, found: StepTimes) -
         await asyncio.to_thread(fill, proxy, say)
         await until(lambda: not bulk_of(proxy).under_way)
         say("keys are kept")
-        assert proxy.app.router.warm_up is not None
-        await proxy.app.router.warm_up.save()
-        proxy.app.router.warm_up._enabled = False  # else it would be done again at the end
+        assert proxy.app.router.fills.warm_up is not None
+        await proxy.app.router.fills.warm_up.save()
+        proxy.app.router.fills.warm_up._enabled = False  # else it would be done again at the end
         say("")
     say("a warm-up")
     async with proxy_beside(mysql, database, path, **options) as proxy:

@@ -82,7 +82,7 @@ class Case:
     async def _create(self, query: RandomQuery, name: str) -> None:
         router = self.proxy.app.router
         try:
-            info = await router.create_cache(name, query.sql, self.proxy.database)
+            info = await router.caches.create(name, query.sql, self.proxy.database)
         except UpwellError as error:
             if isinstance(error, SourceError):  # such as a zero date as a literal
                 self.tally.counts["refused by MySQL"] += 1
@@ -189,7 +189,7 @@ class Case:
         """Every held key's answer equals MySQL's; of those that are holes some are asked for, and compared too."""
         router = self.proxy.app.router
         for cache in self.caches:
-            opened = router.open_cache(cache.name, FORMAT)
+            opened = router.caches.open(cache.name, FORMAT)
             for parameters in list(cache.asked.values()):
                 await self._check_key(cache, opened, parameters)
 

@@ -55,22 +55,22 @@ def test_values_of_a_miss_and_of_the_binlog_encode_alike(mysql: Server, database
             router = proxy.app.router
             missed: dict[tuple[str, int], bytes] = {}
             for name, case in CASES.items():
-                await router.create_cache(name, f"SELECT v FROM {name} WHERE id = ?", database)
-                opened = router.open_cache(name, FORMAT)
+                await router.caches.create(name, f"SELECT v FROM {name} WHERE id = ?", database)
+                opened = router.caches.open(name, FORMAT)
                 for id_ in range(len(case.literals) + 1):
                     missed[name, id_] = (await opened.read((id_,))).body
             await proxy.write(*taken(list(CASES)))
             await proxy.caught_up()
-            nothing = router.open_cache("v0", FORMAT).hit((0,))
+            nothing = router.caches.open("v0", FORMAT).hit((0,))
             assert nothing is not None
             for name, id_ in missed:
-                assert router.open_cache(name, FORMAT).hit((id_,)) == nothing, "a change has not arrived"
+                assert router.caches.open(name, FORMAT).hit((id_,)) == nothing, "a change has not arrived"
             await proxy.write(*given_back(list(CASES)))
             await proxy.caught_up()
             different = [
                 (CASES[name].ddl, (*CASES[name].literals, "NULL")[id_], body, now)
                 for (name, id_), body in missed.items()
-                if (now := router.open_cache(name, FORMAT).hit((id_,))) != body
+                if (now := router.caches.open(name, FORMAT).hit((id_,))) != body
             ]
             assert not different
 
@@ -102,7 +102,7 @@ def test_a_key_named_by_a_client_is_the_key_of_the_fill_and_of_the_binlog(
             for name in names:
                 _, rows = await truth(proxy, f"SELECT v FROM {name} WHERE v IS NOT NULL", ())
                 values[name] = list({repr(row[0]): row[0] for row in rows}.values())
-                info = await proxy.app.router.create_cache(name, f"SELECT id FROM {name} WHERE v = ?", database)
+                info = await proxy.app.router.caches.create(name, f"SELECT id FROM {name} WHERE v = ?", database)
                 if info.mode != "maintain":
                     values.pop(name)  # a key of its answers needs no form in common with the binlog's
                     continue

@@ -41,7 +41,7 @@ def test_random_queries_equal_mysql_at_rest(mysql: Server, database: str, tmp_pa
                 await case.run(ROUNDS, WRITES, READS)
             finally:
                 case.close()
-            doubted = [info for info in await proxy.app.router.list_caches() if "MySQL's own" in info.why]
+            doubted = [info for info in await proxy.app.router.caches.listed() if "MySQL's own" in info.why]
             assert not doubted, [(info.sql, info.why) for info in doubted]
             counters = proxy.app.router.status().counters
             trusted.update({name: counters[name] for name in ("trust_agrees", "trust_differs", "trust_unknown")})

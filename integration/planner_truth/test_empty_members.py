@@ -39,18 +39,20 @@ def test_what_equals_the_empty_text_is_what_mysql_finds(
             router, cached = proxy.app.router, []
             for number, (sql, parameters) in enumerate(QUERIES.items()):
                 try:
-                    await router.create_cache(f"c{number}", sql, database)
+                    await router.caches.create(f"c{number}", sql, database)
                 except UnsupportedQuery:
                     continue
                 cached.append(number)
-                await router.open_cache(f"c{number}", FORMAT).read(parameters)
+                await router.caches.open(f"c{number}", FORMAT).read(parameters)
             await proxy.write("SET sql_mode = ''", "INSERT INTO t VALUES (3, 1, 'unknown'), (4, 1, '')")
             await proxy.caught_up()
             for number, parameters in enumerate(QUERIES.values()):
                 if number in cached:
-                    found = await router.open_cache(f"c{number}", FORMAT).read(parameters)
+                    found = await router.caches.open(f"c{number}", FORMAT).read(parameters)
                     cache = proxy.app.catalog.get(f"c{number}")
-                    own = await router.pass_cache(cache, parameters, router.pump.formats.number(FORMAT), NO_REASON)
+                    own = await router.reads.passing.read_cache(
+                        cache, parameters, router.pump.formats.number(FORMAT), NO_REASON
+                    )
                     assert sorted(found.body) == sorted(own.body), (cache.sql, found.served)
             assert len(cached) >= 2, "what is shown only is cached"
 

@@ -160,6 +160,6 @@ def test_a_range_that_nobody_has_asked_for_is_a_hit_at_once(beside: Beside) -> N
         answer(through, f"CREATE CACHE wide FROM {text.replace('%s', '?')}", ())
         for key in range(30):  # and it has earned its trust
             answer(through, text, (key, key + 20))
-        cache = beside.call(lambda: router.open_cache("wide", BINARY))
+        cache = beside.call(lambda: router.caches.open("wide", BINARY))
         assert beside.call(lambda: cache.hit((700, 720))) is not None
         assert beside.call(lambda: cache.hit((0, ROWS))) is None, "all rows are looked at in steps"

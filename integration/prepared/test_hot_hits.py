@@ -264,11 +264,11 @@ def test_a_session_whose_state_differs_is_answered_by_mysql(beside: Beside) -> N
 def test_the_position_of_a_hot_hit_is_told_when_it_has_moved_on(beside: Beside) -> None:
     with beside.client() as client:
         statement = hot_statement(beside, client)
-        position = beside.call(beside.shared.position)
+        position = beside.call(beside.shared.position.text)
         client.execute(statement, again(client, integer(2)))
         beside.mysql.execute(*[f"UPDATE {DATABASE}.item SET name = 'n{n}' WHERE id = 3" for n in range(5)])
         beside.caught_up()
-        assert beside.call(beside.shared.position) != position
+        assert beside.call(beside.shared.position.text) != position
         explained = client.query("EXPLAIN LAST STATEMENT")
     assert lenenc(position.replace("\n", "").encode()) in explained
 

@@ -110,7 +110,7 @@ def filled(mysql: Server, database: str, names: Iterator[str]) -> None:
 async def held_answer(proxy: Proxy, name: str, form: str, key: int) -> bytes:
     """What the cache's own encoding is. Where a fill could not be used in time, the answer is MySQL's text, in which a
     FLOAT has six digits: no session over MySQL's protocol is given that."""
-    cache = proxy.app.router.open_cache(name, form)
+    cache = proxy.app.router.caches.open(name, form)
     while (answer := await cache.read((key,))).served is Served.PASSED:
         await proxy.caught_up()
     return answer.body
@@ -133,7 +133,7 @@ def test_an_answer_of_a_cache_is_mysqls_for_every_type(
         async with proxy_beside(mysql, database, tmp_path) as proxy:
             router = proxy.app.router
             for name in names:
-                await router.create_cache(name, f"SELECT v FROM {name} WHERE id = ?", database)
+                await router.caches.create(name, f"SELECT v FROM {name} WHERE id = ?", database)
             for (name, id_, form), theirs in wanted.items():
                 ours = await held_answer(proxy, name, form, id_)
                 if ours != theirs:
@@ -265,8 +265,8 @@ def test_a_hit_on_a_list_of_keys_is_one_answer(
     async def scenario() -> None:
         async with proxy_beside(mysql, database, tmp_path) as proxy:
             router = proxy.app.router
-            await router.create_cache("by_k", "SELECT id, s FROM r WHERE k IN (?)", database)
-            cache = router.open_cache("by_k", name)
+            await router.caches.create("by_k", "SELECT id, s FROM r WHERE k IN (?)", database)
+            cache = router.caches.open("by_k", name)
             for keys in lists:
                 missed = (await cache.read((keys,))).body
                 hit = cache.hit((keys,))

@@ -68,7 +68,7 @@ def test_caches_of_before_and_behind_it(mysql: Server, database: str, tmp_path: 
                 answer = await proxy.client.cache("behind").get(1)
                 assert answer == expected
             assert answer.served == "hit"
-            info = {each.name: each for each in await proxy.app.router.list_caches()}["before"]
+            info = {each.name: each for each in await proxy.app.router.caches.listed()}["before"]
             if "title" in str(await asyncio.to_thread(mysql.execute, f"SHOW CREATE TABLE {database}.stories")):
                 assert await proxy.client.cache("before").get(1) == await at_mysql(proxy, before)
             else:
@@ -106,7 +106,7 @@ def test_an_automatic_cache_behind_one_that_was_named(mysql: Server, database: s
                 await stays_current(proxy)
             await is_current(proxy)
             assert await proxy.client.cache("latest").get(1) == [(8,)]
-            states = {info.name: info.state for info in await proxy.app.router.list_caches()}
+            states = {info.name: info.state for info in await proxy.app.router.caches.listed()}
             assert states == {"latest": "ready", "auto1": "ready", "other": "ready"}
 
     run(scenario)

@@ -47,12 +47,10 @@ class Judge:
     holes: int = 0
 
     def __post_init__(self) -> None:
-        self._before = self.proxy.app.router.pump.on_position
-        self.proxy.app.router.pump.on_position = self
+        pump = self.proxy.app.router.pump
+        pump.followers = (*pump.followers, self)
 
     def __call__(self, event: StreamEvent) -> None:
-        if self._before is not None:
-            self._before(event)
         self.holes += isinstance(event, Ddl)
         if not isinstance(event, Transaction):
             return

@@ -53,7 +53,7 @@ def test_no_hit_differs_from_mysql_while_others_write(mysql: Server, database: s
             with numbered_writers(mysql, database, WRITERS) as writers:
                 for name, sql in {**CACHES, **LISTS, "moved": MOVED}.items():
                     await proxy.client.create_cache(sql, name=name, database=database)
-                opened = {name: proxy.app.router.open_cache(name, FORMAT) for name in (*CACHES, *LISTS, "moved")}
+                opened = {name: proxy.app.router.caches.open(name, FORMAT) for name in (*CACHES, *LISTS, "moved")}
                 while not (
                     all(writer.written >= TRANSACTIONS for writer in writers)
                     and sampler.counters["sample_equal"]
@@ -93,7 +93,7 @@ def test_what_is_spoilt_is_found_and_forgotten(mysql: Server, database: str, tmp
             proxy.app.router.sampler.pause = 0.0
             await proxy.client.create_cache("SELECT id, v FROM t WHERE k = ?", name="rows", database=database)
             await proxy.caught_up()
-            cache = proxy.app.router.open_cache("rows", FORMAT)
+            cache = proxy.app.router.caches.open("rows", FORMAT)
             await cache.read((7,))
             await proxy.caught_up()
             await sampled(proxy, cache, 7, "sample_equal")

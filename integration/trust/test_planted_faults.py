@@ -284,7 +284,7 @@ def test_no_client_gets_what_a_fault_computes(
                 await proxy.caught_up()
                 await judged(proxy, fault, read, truth)
             assert proxy.app.router.status().counters["caches_distrusted"] == 1
-            (info,) = await proxy.app.router.list_caches()
+            (info,) = await proxy.app.router.caches.listed()
             assert (info.mode, info.state) == ("evict", "ready") and "MySQL's own" in info.why
             for session in (through, direct):
                 session.close()
@@ -350,7 +350,7 @@ def test_in_evict_mode_what_a_change_should_have_emptied_is_found_and_less_is_be
                 await proxy.write(NEW_ROW % (100 + number))
                 await proxy.caught_up()
                 await read()
-                (info,) = await proxy.app.router.list_caches()
+                (info,) = await proxy.app.router.caches.listed()
                 states.append((info.state, proxy.app.router.status().counters["caches_distrusted"]))
                 assert (await read())[-1] == ("hit" if info.state == "ready" else "passed")
             if fault == "keys":

@@ -32,7 +32,7 @@ def counters(proxy: Proxy) -> dict[str, int]:
 
 async def state_of(proxy: Proxy, name: str) -> tuple[str, str, str]:
     await proxy.settled()
-    (info,) = [info for info in await proxy.app.router.list_caches() if info.name == name]
+    (info,) = [info for info in await proxy.app.router.caches.listed() if info.name == name]
     return info.mode, info.state, info.why
 
 

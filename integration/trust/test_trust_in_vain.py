@@ -126,7 +126,7 @@ def test_a_view_that_is_replaced_while_the_stream_is_late_costs_no_trust(
             await proxy.caught_up()
             await proxy.settled()
             assert counter(proxy, "caches_distrusted") == 0 and not len(proxy.app.catalog.doubts)
-            (info,) = await proxy.app.router.list_caches()
+            (info,) = await proxy.app.router.caches.listed()
             assert (info.mode, info.state, info.why) == ("maintain", "ready", "")
             assert proxy.app.catalog.caches["c"].reader is not reader
             for _ in range(3):
@@ -185,7 +185,7 @@ def test_a_subscription_to_a_cache_whose_checks_can_never_be_made_begins_when_so
             async with aclosing(proxy.client.cache("c").subscribe(7)) as events:
                 first = await anext(events)
             assert shown(first.added) == await truth(proxy, query.replace("?", "7"))
-            (info,) = await proxy.app.router.list_caches()
+            (info,) = await proxy.app.router.caches.listed()
             assert info.why == IN_VAIN and counter(proxy, "trust_given_unchecked") >= 1
 
     run(scenario)

@@ -26,7 +26,7 @@ def test_a_batch_has_its_keys_filled_together(mysql: Server, database: str, tmp_
     async def scenario() -> None:
         async with proxy_beside(mysql, database, tmp_path, **OPTIONS) as proxy:
             await proxy.write(*TABLE)
-            await proxy.app.router.create_cache("c", "SELECT id, n FROM item WHERE id = ?", database)
+            await proxy.app.router.caches.create("c", "SELECT id, n FROM item WHERE id = ?", database)
             cache = proxy.client.cache("c")
             few = await cache.get_many(range(MANY_MISSED - 1))
             assert counted(proxy, "unasked_keys") == 0 and [list(answer) for answer in few[:2]] == [[(0, 0)], [(1, 3)]]
@@ -50,7 +50,7 @@ def test_a_cache_that_is_new_is_read_one_by_one(mysql: Server, database: str, tm
     async def scenario() -> None:
         async with proxy_beside(mysql, database, tmp_path, spark_master="off", verify_new_caches="32") as proxy:
             await proxy.write(*TABLE)
-            await proxy.app.router.create_cache("c", "SELECT id, n FROM item WHERE id = ?", database)
+            await proxy.app.router.caches.create("c", "SELECT id, n FROM item WHERE id = ?", database)
             many = await proxy.client.cache("c").get_many(range(MANY_MISSED))
             assert [list(answer) for answer in many] == [[(id, 3 * id)] for id in range(MANY_MISSED)]
             assert counted(proxy, "unasked_keys") == 0 and counted(proxy, "trust_agrees") > 0
@@ -62,7 +62,7 @@ def test_what_cannot_be_filled_together_is_read_one_by_one(mysql: Server, databa
     async def scenario() -> None:
         async with proxy_beside(mysql, database, tmp_path, memory_limit="1MiB", **OPTIONS) as proxy:
             await proxy.write(*TABLE)
-            await proxy.app.router.create_cache("c", "SELECT id, n FROM item WHERE id = ?", database)
+            await proxy.app.router.caches.create("c", "SELECT id, n FROM item WHERE id = ?", database)
             many = await proxy.client.cache("c").get_many(range(ROWS))
             assert [list(answer) for answer in many] == [[(id, 3 * id)] for id in range(ROWS)]
             assert proxy.app.engine.memory.used <= proxy.app.engine.limit
@@ -74,7 +74,7 @@ def test_a_list_that_mysql_answers_is_filled_behind(mysql: Server, database: str
     async def scenario() -> None:
         async with proxy_beside(mysql, database, tmp_path, **OPTIONS) as proxy:
             await proxy.write(*TABLE)
-            await proxy.app.router.create_cache("c", "SELECT id, n FROM item WHERE id IN (?)", database)
+            await proxy.app.router.caches.create("c", "SELECT id, n FROM item WHERE id IN (?)", database)
             ids = tuple(range(ROWS - 2_500, ROWS))
             sql = f"SELECT id, n FROM item WHERE id IN ({', '.join(map(str, ids))})"
             answer = await proxy.client.query(sql, database=database)

@@ -435,7 +435,7 @@ class AutoCache:
         """Makes a cache of the shape `best` for the reads of `entry`. `hold`: all its keys are filled now, as its reads
         would ask for one after the other."""
         why = f"asked {entry.lately:.0f} times in ten minutes, MySQL took {entry.p50_us / 1000:.2f} ms each time"
-        info = await self.caches.create_cache("", best.shape, entry.database, MadeBy(Origin.AUTOMATIC, reason=why))
+        info = await self.caches.create("", best.shape, entry.database, MadeBy(Origin.AUTOMATIC, reason=why))
         if info.existed:
             return  # somebody was quicker
         of = entry if without_mode(best.shape) is None else best  # other sessions may need another one of `entry`

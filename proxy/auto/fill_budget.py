@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from proxy.cache.named_cache import NamedCache
 from proxy.loop.recent import Recent
 from proxy.port.api import ParameterValue
 from proxy.port.reasons import NO_REASON, Reason, Why
@@ -78,6 +79,12 @@ class FillBudget:
         rest = hash((cache, *(value for value in parameters if not isinstance(value, tuple))))
         values = longest[:MOST_LISTED]
         return 2 * sum(map(self._asked.again, [hash((rest, value)) for value in values])) >= len(values)
+
+    def charge(self, cache: NamedCache, us: float) -> None:
+        """A cache has taken so much of the loop's time, for reads that were no hits: an automatic one pays for it."""
+        if cache.is_automatic:
+            cache.work_us += us
+            self.spend(cache.name, us)
 
     def spend(self, cache: str, us: float) -> None:
         """What became of a read that was not left to MySQL has taken so long."""

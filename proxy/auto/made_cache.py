@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from math import exp
 from typing import Protocol
@@ -42,13 +42,14 @@ class Caches(Protocol):
         """Those that automatic caching has made, but for those that somebody has made his own since."""
         ...
 
-    async def create_cache(self, name: str, sql: str, database: str, made_by: MadeBy) -> CacheInfo: ...
+    async def create(self, name: str, sql: str, database: str, made_by: MadeBy) -> CacheInfo: ...
 
     async def drop_automatic(self, name: str) -> None:
         """Raises UnknownCache where there is none of that name, or it is somebody's own."""
         ...
 
-    def hold_all(self, name: str, most: int) -> None:
+    @property
+    def hold_all(self) -> Callable[[str, int], None]:
         """Fills all keys of a cache that has at most this many, without holding up reads."""
         ...
 

@@ -51,7 +51,7 @@ class Auditor:
         distrust: Callable[[NamedCache, str], None],
         *,
         substituted: Callable[[str, Sequence[ParameterValue]], str],
-        source_version: Callable[[], str] = lambda: "",
+        source_version: str = "",
         clock: Callable[[], float],
     ) -> None:
         self.counters: Counter[str] = Counter()
@@ -73,7 +73,7 @@ class Auditor:
         self.end(cache)
         self._leaning.pop(cache, None)
         if self._wanted and cache.plan is not None:
-            claims = claims_of(cache.plan, cache.needs, (upwell.__version__, self._source_version()))
+            claims = claims_of(cache.plan, cache.needs, (upwell.__version__, self._source_version))
             knows = (lambda claim: False) if anew else self.evidence.knows
             cache.trust = Trust(self._wanted, cache.plan.mode, self.counters, claims, knows)
             if cache.trust.known:
@@ -381,7 +381,7 @@ class Auditor:
             return  # it has another plan by now, or none
         self.counters["caches_distrusted"] += 1
         self._refute(cache)
-        report(difference, str(self._engine.ring.position), self._source_version())
+        report(difference, str(self._engine.ring.position), self._source_version)
         moment = datetime.now(UTC).strftime("%Y-%m-%d %H:%M:%S")
         self._distrust(cache, f"at {moment} UTC its {difference.kind} was not MySQL's own answer")
 
@@ -390,7 +390,7 @@ class Auditor:
         were not for that."""
         if cache.plan is None:
             return
-        claims = claims_of(cache.plan, cache.needs, (upwell.__version__, self._source_version()))
+        claims = claims_of(cache.plan, cache.needs, (upwell.__version__, self._source_version))
         for claim in claims:
             self.evidence.refute(claim)
         for other, theirs in list(self._leaning.items()):

@@ -100,8 +100,8 @@ class Bulk:
         most: int = MOST_KEYS,
         first: int | None = None,
     ) -> AsyncGenerator[FillProgress, None]:
-        """As `System.fill`. `most`: how many keys are listed at most. `first`: fill only so many of the listed keys
-        that are not held. A cache has one fill at a time: another caller, as after a start, waits for it."""
+        """As `api.Fills` has it. `most`: how many keys are listed at most. `first`: fill only so many of the listed
+        keys that are not held. A cache has one fill at a time: another caller, as after a start, waits for it."""
         cache = self._catalog.get(name)
         progress = FillProgress(name, by)
         started = monotonic()
@@ -173,7 +173,7 @@ class Bulk:
                     pass
 
     async def fill_first(self, name: str, keys: Sequence[Sequence[ParameterValue]]) -> bool:
-        """As `System.fill_first`. Not for a cache that has yet to earn its trust: its fills are compared before a
+        """As `api.Fills` has it. Not for a cache that has yet to earn its trust: its fills are compared before a
         client gets them, a key at a time, and a read brings its comparison with it."""
         trust = self._catalog.get(name).trust
         if len(keys) < MANY_MISSED or name in self._filling or not (trust is None or trust.fills.earned):
@@ -183,8 +183,10 @@ class Bulk:
         await self._fill_behind(name, keys)
         return True
 
-    async def audit(self, name: str, by: FillBy, *, repair: bool) -> AsyncGenerator[AuditProgress, None]:
-        """As `System.audit`."""
+    async def audit(
+        self, name: str = "", by: FillBy = FillBy.SIZE, *, repair: bool = False
+    ) -> AsyncGenerator[AuditProgress, None]:
+        """As `api.Fills` has it."""
         caches = [self._catalog.get(name)] if name else list(self._catalog.caches.values())
         for cache in caches:
             if cache.dropped:

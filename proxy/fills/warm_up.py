@@ -129,10 +129,10 @@ class WarmUp:
         return found
 
     async def fill(
-        self, name: str, keys: Sequence[Sequence[ParameterValue]] | None, by: FillBy
+        self, name: str, keys: Sequence[Sequence[ParameterValue]] | None = None, by: FillBy = FillBy.SIZE
     ) -> AsyncGenerator[FillProgress, None]:
-        """As `System.fill`. Where all keys are asked for and do not fit, those that were held before, then others, as
-        many as fit."""
+        """As `api.Fills` has it. Where all keys are asked for and do not fit, those that were held before, then others,
+        as many as fit."""
         try:
             async with aclosing(self._bulk.fill(name, keys, by)) as going_on:
                 async for progress in going_on:

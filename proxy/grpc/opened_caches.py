@@ -39,7 +39,7 @@ class OpenCache:
         """What stands before the rows of a hit; `known_columns` is the id that the caller has. Fit for Answer and
         BatchAnswer.
         """
-        if self._system.position() is not self._position or self.cache.columns is not self._columns:
+        if self._system.position.text() is not self._position or self.cache.columns is not self._columns:
             self._renew()
         return self._bare if known_columns == self._id else self._full
 
@@ -53,14 +53,14 @@ class OpenCache:
         id = columns_id(messages)
         shown = messages if id != known_columns else ()
         return pb.Answer(
-            cache=self._name, position=self._system.position(), columns_id=id, columns=shown
+            cache=self._name, position=self._system.position.text(), columns_id=id, columns=shown
         ).SerializeToString()
 
     def _renew(self) -> None:
         if self.cache.columns is not self._columns:
             self._columns = self.cache.columns
             self._id = columns_id(column_messages(self._columns))
-        self._position = self._system.position()
+        self._position = self._system.position.text()
         # Field 2 comes first when serialised, so that a batch cuts it off.
         common = {"cache": self._name, "position": self._position, "columns_id": self._id}
         self._bare = KEY_HIT + pb.Answer(**common).SerializeToString()  # type: ignore[arg-type]  # a str and an int
@@ -78,7 +78,7 @@ class OpenCaches:
         """As it was opened, even if it was dropped since: then its calls raise UnknownCache."""
         opened = self._open.get(name)
         if opened is None:
-            opened = self._open[name] = OpenCache(self._system, name, self._system.open_cache(name, FORMAT))
+            opened = self._open[name] = OpenCache(self._system, name, self._system.caches.open(name, FORMAT))
         return opened
 
     def anew(self, name: str) -> OpenCache:
@@ -87,8 +87,8 @@ class OpenCaches:
         return self.of(name)
 
     async def fill_first(self, name: str, keys: Sequence[Parameters]) -> bool:
-        """As `System.fill_first`."""
-        return await self._system.fill_first(name, keys)
+        """As `Fills.fill_first`."""
+        return await self._system.fills.fill_first(name, keys)
 
     def forget(self, name: str) -> None:
         self._open.pop(name, None)

@@ -143,7 +143,7 @@ class UpwellService:
         return answer_bytes(answer, message.columns_id)
 
     def _demand(self, freshness: bytes) -> Demand:
-        return self._system.demand(self._freshness[freshness])
+        return self._system.freshness.demand(self._freshness[freshness])
 
     async def execute_batch(self, request: bytes, context: Context) -> bytes:
         message = parse_batch(request)
@@ -223,7 +223,7 @@ class UpwellService:
         async with aclosing(self._system.subscribe(message.cache, parameters)) as events:
             async for event in events:
                 if event.snapshot:  # the cache may be another one than when it was last opened here
-                    columns = self._system.open_cache(message.cache, FORMAT).info.columns
+                    columns = self._system.caches.open(message.cache, FORMAT).info.columns
                     encode = encoder_for(columns)
                 data = await event_bytes(event, columns, encode)
                 self._check_size(len(data), "event")
@@ -240,9 +240,9 @@ class UpwellService:
     async def fill(self, requests: AsyncIterator[bytes], context: Context) -> None:
         self._check_own_sql("Fill")
         asked = await asked_to_fill(requests, self._check_size)
-        keys = await self._system.held_before(asked.cache, asked.hot) if asked.hot else asked.keys
+        keys = await self._system.fills.held_before(asked.cache, asked.hot) if asked.hot else asked.keys
         try:
-            async with aclosing(self._system.fill(asked.cache, keys, asked.by)) as going_on:
+            async with aclosing(self._system.fills.fill(asked.cache, keys, asked.by)) as going_on:
                 async for progress in going_on:
                     await context.write(progress_bytes(progress))
         finally:
@@ -251,7 +251,7 @@ class UpwellService:
     async def audit(self, request: bytes, context: Context) -> None:
         self._check_own_sql("Audit")
         message = pb.AuditRequest.FromString(request)
-        asked = self._system.audit(message.cache, by_of(message.by), repair=message.repair)
+        asked = self._system.fills.audit(message.cache, by_of(message.by), repair=message.repair)
         async with aclosing(asked) as going_on:
             async for progress in going_on:
                 await context.write(audit_bytes(progress))
@@ -276,26 +276,26 @@ class UpwellService:
     async def create_cache(self, request: bytes, context: Context) -> bytes:
         self._check_own_sql("CreateCache")
         message = pb.CreateCacheRequest.FromString(request)
-        info = await self._system.create_cache(message.name, message.sql, message.database)
+        info = await self._system.caches.create(message.name, message.sql, message.database)
         return pb.CreateCacheResponse(cache=cache_message(info)).SerializeToString()
 
     async def drop_cache(self, request: bytes, context: Context) -> bytes:
         self._check_own_sql("DropCache")
         name = pb.DropCacheRequest.FromString(request).name
-        await self._system.drop_cache(name)
+        await self._system.caches.drop(name)
         self._open.forget(name)
         return pb.DropCacheResponse().SerializeToString()
 
     async def list_caches(self, request: bytes, context: Context) -> bytes:
         pb.ListCachesRequest.FromString(request)
-        caches = [cache_message(info) async for info in in_slices(await self._system.list_caches())]
+        caches = [cache_message(info) async for info in in_slices(await self._system.caches.listed())]
         return pb.ListCachesResponse(caches=caches).SerializeToString()
 
     async def explain_cache(self, request: bytes, context: Context) -> bytes:
         message = pb.ExplainCacheRequest.FromString(request)
         if message.sql:
             self._check_own_sql("ExplainCache of a text")
-        text, graphviz = await self._system.explain(message.name, message.sql, message.database)
+        text, graphviz = await self._system.caches.explain(message.name, message.sql, message.database)
         return pb.ExplainCacheResponse(text=text, graphviz=graphviz).SerializeToString()
 
     async def status(self, request: bytes, context: Context) -> bytes:

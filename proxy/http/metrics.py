@@ -40,7 +40,7 @@ class Metrics:
 
     async def text(self) -> bytes:
         """There may be thousands of caches: others have their turn meanwhile."""
-        caches = await self._system.list_caches()
+        caches = await self._system.caches.listed()
         by_metric = [[generate_latest(_Single(metric))] for metric in _cache_metrics([])]  # what each is, told once
         async for first in in_slices(range(0, len(caches), CACHES_AT_ONCE)):
             metrics = _cache_metrics(caches[first : first + CACHES_AT_ONCE])

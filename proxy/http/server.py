@@ -212,7 +212,7 @@ class HttpListener:
     async def _index(self, request: Request) -> Page:
         """The start page. It shows the texts of queries only to callers that may read them."""
         status = self._system.status()
-        caches = await self._system.list_caches()
+        caches = await self._system.caches.listed()
         lines = [
             f"Upwell {status.version} beside {status.address} ({'up' if status.source_up else 'down'})",
             "",

@@ -8,13 +8,14 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Callable, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 from dataflow.readers.in_steps import Steps
 from gtid_tracker.gtid import GtidSet
 from planner.tree.untyped import TYPED, Sent
 from proxy.loop.slices import Encoder, Join
 from proxy.port.fill_progress import AuditProgress, FillBy, FillProgress
+from proxy.port.position import Position
 from sqltypes.errors import ComparedElsewhere, EvaluationError, Fault
 from sqltypes.expression import Key, Row, Value
 from sqltypes.schema import ResultColumn, SqlType
@@ -28,14 +29,6 @@ ParameterValue = Value | tuple[Value, ...]
 EncoderFor = Callable[[tuple[ResultColumn, ...]], Encoder]
 Lookup = Callable[[Key], bytes | None]
 ListLookup = Callable[[Sequence[ParameterValue]], bytes | None]
-
-
-class Moment(NamedTuple):
-    """A position, for as long as it is remembered how it came about. `ring`: which one, counted from the start.
-    `pushed`: transactions received through it."""
-
-    ring: int
-    pushed: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,7 +188,7 @@ class Cache(Protocol):
     async def read(self, parameters: Sequence[ParameterValue], demand: Demand | None = None) -> Answer:
         """As `hit`, else by an upquery. Cancelling the caller abandons the wait, never another caller's.
 
-        `demand`: of `System.demand`. Raises TooStale where it cannot be met.
+        `demand`: of `System.freshness`. Raises TooStale where it cannot be met.
         """
         ...
 
@@ -250,55 +243,35 @@ class SystemStatus:
         return self.hits / reads if reads else 0.0
 
 
-class System(Protocol):
-    """The whole behind the listeners."""
+class Caches(Protocol):
+    """All caches, by name."""
 
-    def register_format(self, name: str, wire: WireFormat) -> None:
-        """Adds a wire format (`WireFormat`), unless there is one of that name."""
-        ...
-
-    def open_cache(self, name: str, format: str) -> Cache:
+    def open(self, name: str, format: str) -> Cache:
         """Raises UnknownCache. The object stays valid until the cache is dropped; then its calls raise UnknownCache."""
         ...
 
-    async def create_cache(self, name: str, sql: str, database: str, made_by: MadeBy = BY_GRPC) -> CacheInfo:
+    async def create(self, name: str, sql: str, database: str, made_by: MadeBy = BY_GRPC) -> CacheInfo:
         """`name` "" : one is made up. The same query again gives the existing cache. Raises ParseError,
         UnsupportedQuery, CacheExists..."""
         ...
 
-    async def drop_cache(self, name: str, only_of: str = "") -> None:
+    async def drop(self, name: str, only_of: str = "") -> None:
         """`only_of`: the account that must have made it. Raises UnknownCache, ConfigError."""
         ...
 
-    async def list_caches(self) -> list[CacheInfo]:
+    async def listed(self) -> list[CacheInfo]:
         """All of them. There may be thousands: others have their turn meanwhile."""
         ...
 
-    def find_cache(self, name: str) -> CacheInfo | None: ...
+    def find(self, name: str) -> CacheInfo | None: ...
 
     async def explain(self, name: str, sql: str, database: str) -> tuple[str, str]:
         """(text, Graphviz dot) of a cache by name, or of a SELECT that would be cached."""
         ...
 
-    def demand(self, freshness: Freshness) -> Demand:
-        """A call that asks for this freshness has come."""
-        ...
 
-    async def query(
-        self,
-        sql: str,
-        database: str,
-        parameters: Sequence[ParameterValue],
-        format: str,
-        freshness: Freshness | None = None,
-    ) -> Answer:
-        """Any single read: from a cache, else passed to MySQL in a READ ONLY transaction. Raises NotARead,
-        SourceError, TooStale, ..."""
-        ...
-
-    def subscribe(self, name: str, parameters: Sequence[ParameterValue]) -> AsyncGenerator[SubscriptionEvent, None]:
-        """Closed by the listener when the subscriber goes."""
-        ...
+class Fills(Protocol):
+    """Fills and comparisons of many keys."""
 
     def fill(
         self, name: str, keys: Sequence[Sequence[ParameterValue]] | None = None, by: FillBy = FillBy.SIZE
@@ -324,12 +297,58 @@ class System(Protocol):
         hole. Raises as `fill`."""
         ...
 
-    def status(self) -> SystemStatus: ...
 
-    def position(self) -> str:
-        """The GTID set that every hit now reflects, as text. Called on every hit: the same str object until it
-        changes."""
+class Demands(Protocol):
+    """The freshness that calls ask for."""
+
+    def demand(self, freshness: Freshness) -> Demand:
+        """A call that asks for this freshness has come."""
         ...
+
+
+class Formats(Protocol):
+    """The wire formats of answers."""
+
+    def register(self, name: str, wire: WireFormat) -> None:
+        """Adds one, unless there is one of that name."""
+        ...
+
+
+class System(Protocol):
+    """The whole behind the listeners."""
+
+    @property
+    def caches(self) -> Caches: ...
+
+    @property
+    def fills(self) -> Fills: ...
+
+    @property
+    def freshness(self) -> Demands: ...
+
+    @property
+    def formats(self) -> Formats: ...
+
+    @property
+    def position(self) -> Position: ...
+
+    async def query(
+        self,
+        sql: str,
+        database: str,
+        parameters: Sequence[ParameterValue],
+        format: str,
+        freshness: Freshness | None = None,
+    ) -> Answer:
+        """Any single read: from a cache, else passed to MySQL in a READ ONLY transaction. Raises NotARead,
+        SourceError, TooStale, ..."""
+        ...
+
+    def subscribe(self, name: str, parameters: Sequence[ParameterValue]) -> AsyncGenerator[SubscriptionEvent, None]:
+        """Closed by the listener when the subscriber goes."""
+        ...
+
+    def status(self) -> SystemStatus: ...
 
     def not_ready(self) -> str:
         """ "" when callers can be served, else the reason why not: for health checks and /readyz."""

@@ -12,10 +12,11 @@ from proxy.port.api import (
     DEFAULT_WAIT,
     Answer,
     Cache,
+    Caches,
     Demand,
+    Demands,
     ListLookup,
     Lookup,
-    Moment,
     ParameterValue,
     Served,
     System,
@@ -64,7 +65,7 @@ class SessionCache(Cache, Protocol):
         ...
 
     def peek_since(self, parameters: Sequence[ParameterValue], sequence: int) -> bytes | None:
-        """As `peek`, where the answer is the same now as it was at that number of `SessionSystem.sequence`. None where
+        """As `peek`, where the answer is the same now as it was at that number of `Position.sequence`. None where
         that is not known."""
         ...
 
@@ -114,7 +115,7 @@ class SessionCache(Cache, Protocol):
 
     def bound(self, parameters: Sequence[ParameterValue]) -> Key | None:
         """The one key that the parameters give, for `stored`; None where they give none, several, or one whose answer
-        is not stored. Good until `SessionSystem.caches_version` is another. Raises as `hit`."""
+        is not stored. Good until `SessionCaches.version` is another. Raises as `hit`."""
         ...
 
     @property
@@ -154,10 +155,20 @@ class FaultLog(Protocol):
     def note(self, edge: str, what: str, error: Exception, **facts: object) -> Fault: ...
 
 
-class SessionSystem(System, Protocol):
-    """What the listener for MySQL's protocol asks of the system beyond the others."""
+class SessionCaches(Caches, Protocol):
+    """All caches, as sessions find them."""
 
-    def open_cache(self, name: str, format: str) -> SessionCache: ...
+    @property
+    def version(self) -> int:
+        """Another number after each change of what `match` answers."""
+        ...
+
+    @property
+    def rebuilding(self) -> bool:
+        """Whether there are caches whose texts `match` does not know at the moment."""
+        ...
+
+    def open(self, name: str, format: str) -> SessionCache: ...
 
     def match(
         self, sql: str, database: str, parameters: Sequence[ParameterValue]
@@ -165,10 +176,44 @@ class SessionSystem(System, Protocol):
         """The name of the cache that this text is for, and its parameters' values."""
         ...
 
-    @property
-    def caches_version(self) -> int:
-        """Another number after each change of what `match` answers."""
+
+class SessionDemands(Demands, Protocol):
+    """What sessions must be shown, and the waits for it."""
+
+    def demand_after(self, own: GtidSet, shown: GtidSet | None = None, wait: float = DEFAULT_WAIT) -> Demand:
+        """Of a call whose answer must have the session's own writes, and be not older than any hit until now, nor than
+        answers that may have shown these. `wait`: seconds, for what is held."""
         ...
+
+    async def reached(self, needed: GtidSet, seconds: float) -> bool:
+        """Waits until the position has these transactions; False if it has not in time."""
+        ...
+
+    async def answers(self) -> bool:
+        """Whether MySQL answers now."""
+        ...
+
+
+class SessionSystem(System, Protocol):
+    """What the listener for MySQL's protocol asks of the system beyond the others."""
+
+    changes: int  # another number after each change of `SessionCaches.version` or of the version of accounts
+
+    def look_again(self) -> None:
+        """What a session has at hand of its hits is wrong from now on: `changes` is another number."""
+        ...
+
+    @property
+    def caches(self) -> SessionCaches: ...
+
+    @property
+    def freshness(self) -> SessionDemands: ...
+
+    @property
+    def faults(self) -> FaultLog: ...
+
+    @property
+    def accounts(self) -> Accounts: ...
 
     def count(self, name: str) -> None:
         """Counts one occurrence of a rule (`proxy/port/figures.py`)."""
@@ -178,54 +223,11 @@ class SessionSystem(System, Protocol):
         """MySQL has answered a read of the cache of this name, or of none (""), for this reason."""
         ...
 
-    @property
-    def faults(self) -> FaultLog: ...
-
-    @property
-    def accounts(self) -> Accounts: ...
-
-    changes: int  # another number after each change of `caches_version` or of the version of accounts
-
-    def look_again(self) -> None:
-        """What a session has at hand of its hits is wrong from now on: `changes` is another number."""
-        ...
-
-    moment: Moment  # the position, for `position_at`: another object once it has moved
-
-    def position_at(self, moment: Moment) -> str:
-        """The position then, as text; "" where it is too long ago to be told."""
-        ...
-
     def written_unlogged(self, account: str, *, cause: str, schema: bool) -> None:
         """A session of the account may have written without a binlog. `cause`: by which statement or setting; `schema`:
         also tables may be others."""
         ...
 
-    def sequence(self) -> int:
-        """The number of the stream's last event that was processed."""
-        ...
-
-    async def reached(self, own: GtidSet, seconds: float) -> bool:
-        """Waits until the position has these transactions; False if it has not in time."""
-        ...
-
-    async def answers(self) -> bool:
-        """Whether MySQL answers now."""
-        ...
-
     def source_up(self) -> bool:
         """Whether the change stream is connected."""
-        ...
-
-    def rebuilding(self) -> bool:
-        """Whether there are caches whose texts `match` does not know at the moment."""
-        ...
-
-    def seconds_since_change(self) -> float:
-        """Since the stream has brought something: MySQL may be about to show it."""
-        ...
-
-    def demand_after(self, own: GtidSet, shown: GtidSet | None = None, wait: float = DEFAULT_WAIT) -> Demand:
-        """Of a call whose answer must have the session's own writes, and be not older than any hit until now, nor than
-        answers that may have shown these. `wait`: seconds, for what is held."""
         ...

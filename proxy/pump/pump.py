@@ -86,7 +86,7 @@ class Pump:
         self._waiters: dict[int, asyncio.Future[Ready]] = {}
         self._subscribers: dict[int, Callable[[Changes], None]] = {}
         self._unasked: dict[int, Callable[[Filled], None]] = {}  # by upquery, who is told what came of it
-        self.on_position: Callable[[StreamEvent], None] | None = None  # told of each event that has been processed
+        self.followers: Sequence[Callable[[StreamEvent], None]] = ()  # told of each event that has been processed
         self.on_differs: Callable[[Differs], None] = lambda effect: None
         self._scheduled = False
         self._going_on = False
@@ -310,8 +310,8 @@ class Pump:
         effects = self._guard.on_stream(event)
         if effects or self._faulted or self.engine.has_more:
             self.handle(effects)
-        if self.on_position is not None:
-            self.on_position(event)
+        for follow in self.followers:
+            follow(event)
 
     def tick(self) -> None:
         self.handle(self._guard.tick())

@@ -10,7 +10,7 @@ from dataflow.readers.reader import ReaderNode
 from proxy.cache.key_binder import MOST_KEYS, in_parts, keys_in
 from proxy.port.api import ANSWERED_BY_MYSQL, ParameterValue
 from proxy.port.faults import guarded
-from proxy.read.host import Host
+from proxy.read.host import ReadHost
 from proxy.read.lookups import gap
 from proxy.read.opened import Opened
 from sqltypes.errors import BadParameters, Fault, UnknownCache, UpwellError
@@ -24,7 +24,7 @@ it: 3 ms."""
 class Batches:
     """Of one open cache."""
 
-    def __init__(self, opened: Opened, host: Host, format_: int) -> None:
+    def __init__(self, opened: Opened, host: ReadHost, format_: int) -> None:
         self._opened = opened
         self._host = host
         self._format = format_

@@ -16,7 +16,7 @@ from dataflow.engine import Engine
 from dataflow.messages import Gap, Restarted, StreamEvent
 from gtid_tracker.gtid import Gtid, GtidSet
 from proxy.port.api import DEFAULT_WAIT, Freshness, Otherwise
-from sqltypes.errors import TooStale
+from sqltypes.errors import TooStale, UpwellError
 
 Waiter = asyncio.Future[None]
 NOTHING = GtidSet.empty()
@@ -45,8 +45,8 @@ class Freshener:
     def demand(self, freshness: Freshness) -> CallDemand:
         return CallDemand(self, freshness, freshness.not_before, monotonic())
 
-    def demand_after(self, own: GtidSet, shown: GtidSet | None, wait: float) -> CallDemand:
-        """As `SessionSystem.demand_after`."""
+    def demand_after(self, own: GtidSet, shown: GtidSet | None = None, wait: float = DEFAULT_WAIT) -> CallDemand:
+        """As `SessionDemands.demand_after`."""
         position = self._engine.ring.position.freeze()
         asked = ANYTHING if own is NOTHING and wait == DEFAULT_WAIT else Freshness(min_gtid=own, wait=wait)
         return CallDemand(self, asked, position if shown is None else position.union(shown), monotonic())
@@ -87,11 +87,10 @@ class Freshener:
             elif not waiter.done():
                 waiter.set_result(None)
 
-    async def reached(self, needed: GtidSet, deadline: float) -> bool:
-        """Waits until the position has all of it; False if it has not by `deadline` (of `time.monotonic`)."""
+    async def reached(self, needed: GtidSet, seconds: float) -> bool:
+        """Waits until the position has all of it; False if it has not in time."""
         if self.covers(needed):
             return True
-        seconds = deadline - monotonic()
         if seconds <= 0:
             return False
         self.waits += 1
@@ -130,6 +129,14 @@ class Freshener:
             reading = self._reading = monotonic(), asyncio.ensure_future(self._ask())
             reading[1].add_done_callback(_seen)
         return await asyncio.shield(reading[1])  # others wait for it too
+
+    async def answers(self) -> bool:
+        """Whether the source answers now."""
+        try:
+            await self.executed(monotonic())
+        except UpwellError:
+            return False
+        return True
 
 
 def _seen(reading: asyncio.Future[GtidSet]) -> None:
@@ -182,7 +189,7 @@ class CallDemand:
         if not self.met() and not self._recent:
             self.needed = self.needed.union(await self._freshener.executed(self._oldest))
             self._recent = True
-        return await self._freshener.reached(self.needed.union(self._shown), self._deadline)
+        return await self._freshener.reached(self.needed.union(self._shown), self.seconds_left)
 
     def met_by_source(self, executed: str) -> bool:
         """Does MySQL's own answer serve, which has all of `executed`? As to staleness it does: it was made just now."""

@@ -11,7 +11,7 @@ from dataflow.readers.reader import ReaderNode
 from proxy.cache.key_binder import Binding
 from proxy.cache.named_cache import NamedCache
 from proxy.cache.trust import Compared, Trust
-from proxy.read.host import Host
+from proxy.read.host import ReadHost
 from proxy.read.look import Due, InSteps, Missing, Seen, let_go
 from sqltypes.expression import Key
 
@@ -20,8 +20,8 @@ class HeldAnswers:
     """Of one cache in one wire format. `together`: is the answer of so many keys derived from all of them together, and
     not stored?"""
 
-    def __init__(self, host: Host, cache: NamedCache, format_: int, together: Callable[[int], bool]) -> None:
-        self.join = host.wire(format_).join_short
+    def __init__(self, host: ReadHost, cache: NamedCache, format_: int, together: Callable[[int], bool]) -> None:
+        self.join = host.pump.formats.wires[format_].join_short
         self._host = host
         self._cache = cache
         self._format = format_
@@ -57,7 +57,7 @@ class HeldAnswers:
         joined: bool,
     ) -> Seen:
         keys = binding.keys
-        seconds = self._host.seconds(reader) if trust is not None else 0.0
+        seconds = self._host.engine.latency.get(reader.tag, 0.0) if trust is not None else 0.0
         if not keys:
             if trust is not None and _holds_back(trust.of_derived(seconds, given=given), None, due):
                 return Missing.HELD_BACK
@@ -122,7 +122,7 @@ class HeldAnswers:
         given: bool,
     ) -> Seen:
         # Another reader's fills may have left all that this key needs.
-        held = reader.entries.get(key) or self._host.hold(reader, key, params)
+        held = reader.entries.get(key) or self._host.engine.hold(reader, key, params)
         if held is None:
             return Missing.HOLE
         if trust is not None and _holds_back(trust.of_held(held, seconds, given=given), held, due):

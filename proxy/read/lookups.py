@@ -15,7 +15,7 @@ from proxy.cache.key_binder import MOST_KEYS
 from proxy.cache.ledger import SAMPLE
 from proxy.loop.slices import Join
 from proxy.port.api import ListLookup, Lookup, ParameterValue
-from proxy.read.host import Host
+from proxy.read.host import ReadHost
 from sqltypes.errors import UpwellError
 from sqltypes.expression import Key
 
@@ -37,7 +37,7 @@ def nothing_listed(values: Sequence[ParameterValue]) -> bytes | None:
     return None
 
 
-def lookup(host: Host, cache: NamedCache, reader: ReaderNode, format_: int) -> Lookup:
+def lookup(host: ReadHost, cache: NamedCache, reader: ReaderNode, format_: int) -> Lookup:
     """The stored answer of a key, good while the cache's plan is what it is now."""
     generation, entry = cache.generation, reader.entries.get
 
@@ -60,7 +60,7 @@ def lookup(host: Host, cache: NamedCache, reader: ReaderNode, format_: int) -> L
 
 
 def list_lookup(
-    host: Host,
+    host: ReadHost,
     cache: NamedCache,
     reader: ReaderNode,
     format_: int,

@@ -19,7 +19,7 @@ from dataflow.readers.derivation import Params, TooLong
 from dataflow.readers.in_steps import HeldRows, Holes, Linked, RowsAt
 from dataflow.readers.reader import ReaderNode
 from gtid_tracker.gtid import GtidSet
-from proxy.auto.fill_budget import FILL_US
+from proxy.auto.fill_budget import FILL_US, FillBudget
 from proxy.cache.key_binder import MOST_LISTED, TOO_MANY, Binding
 from proxy.cache.trust import Compared
 from proxy.loop.metered import Metered
@@ -29,7 +29,8 @@ from proxy.port.faults import is_fault
 from proxy.port.reasons import NO_REASON, Reason, Why, of_error
 from proxy.pump.pump import NO_CONNECTION, NOT_COMPARED, SUSPECTED, Behind, PassThrough
 from proxy.read.freshness import CallDemand
-from proxy.read.host import Host
+from proxy.read.host import ReadHost
+from proxy.read.literals import substituted
 from proxy.read.look import Due, InSteps, Look, Missing, let_go
 from proxy.read.opened import Opened
 from sqltypes.errors import AnswerTooLarge, Overloaded, SourceDown, SourceError
@@ -54,12 +55,12 @@ MOST_LARGE = 20
 class Misses:
     """Of one opened cache. Made for each read: nothing of it stays."""
 
-    def __init__(self, opened: Opened, host: Host, format_: int) -> None:
+    def __init__(self, opened: Opened, host: ReadHost, format_: int) -> None:
         self._opened = opened
         self._host = host
         self._cache = opened.named
         self._format = format_
-        self._join = host.join(format_)
+        self._join = host.pump.formats.joins[format_]
         self.holes: Holes = {}  # found in steps: what is missing below keys that are long to derive
 
     async def read(self, parameters: Sequence[ParameterValue], demand: Demand | None = None, text: str = "") -> Answer:
@@ -70,7 +71,7 @@ class Misses:
             self._cache.count(answer.served)
             return answer
         started = perf_counter_ns()
-        passed = await self._host.pass_cache(self._cache, parameters, self._format, answer, demand)
+        passed = await self._host.passing.read_cache(self._cache, parameters, self._format, answer, demand)
         if self._host.access_log is not None:
             self._host.access_log.passed(self._cache, parameters, answer, (perf_counter_ns() - started) / 1000)
         return passed
@@ -82,12 +83,19 @@ class Misses:
         is not the client's text alone. Nothing is counted: who gives the answer to a client does it
         (`NamedCache.count`). `wait` False: where the loop or the connections are short, too. Raises TooStale."""
         assert demand is None or isinstance(demand, CallDemand), "demands are the host's"
-        if self._host.budget is None or not self._cache.is_automatic:
+        budget = self._host.budget
+        if budget is None or not self._cache.is_automatic:
             return self._filled(parameters, demand, text, wait=wait)
-        return self._metered(parameters, demand, text, wait=wait)
+        return self._metered(budget, parameters, demand, text, wait=wait)
 
     async def _metered(
-        self, parameters: Sequence[ParameterValue], demand: CallDemand | None, text: str, *, wait: bool
+        self,
+        budget: FillBudget,
+        parameters: Sequence[ParameterValue],
+        demand: CallDemand | None,
+        text: str,
+        *,
+        wait: bool,
     ) -> Answer | Why:
         """As `fill`, of an automatic cache, whose hits must pay for what its fills take of the loop."""
         if not wait and (why := self._left(parameters) or self._filled_whole(parameters, text)):
@@ -99,7 +107,7 @@ class Misses:
                 filled = FILL_US
             return answer
         finally:
-            self._host.spent(self._cache, metered.us + filled)
+            budget.charge(self._cache, metered.us + filled)
 
     def _left(self, parameters: Sequence[ParameterValue]) -> Why:
         """Why a read of an automatic cache is left to MySQL while the loop is short; "" if it is not."""
@@ -200,7 +208,7 @@ class Misses:
                 if due and opened.plan.reader is not None and cache.trust is not None:
                     due.clear()
                     opened.compare_behind(opened.plan.reader, opened.plan.bind(parameters), parameters, found)
-                return Answer(Served.HIT, cache.columns, found, self._host.position(), cache.name)
+                return Answer(Served.HIT, cache.columns, found, self._host.position.text(), cache.name)
             if not isinstance(found, InSteps):
                 return found
             if not found.keys:
@@ -247,7 +255,7 @@ class Misses:
         reader = opened.ready()
         if reader is None or (cache.trust is not None and cache.trust.suspicions):
             return None
-        generation, position, sequence = opened.generation, self._host.position(), reader.memory.sequence
+        generation, position, sequence = opened.generation, self._host.position.text(), reader.memory.sequence
         columns, encode = cache.columns, reader.encoders[self._format]
         binding = None
         body: bytes | None
@@ -276,7 +284,7 @@ class Misses:
         return None if found.rows is None else await encode_in_slices(encode, self._join, found.rows)
 
     async def _joined(self, parts: Sequence[bytes]) -> bytes:
-        steps = self._host.wire(self._format).join_in_steps
+        steps = self._host.pump.formats.wires[self._format].join_in_steps
         assert steps is not None
         return await run_in_slices(steps(parts))
 
@@ -332,11 +340,11 @@ class Misses:
         found = reader.answer_ahead(params)
         if found is None or (demand is not None and not demand.met_ahead(found[1])):
             return None
-        held = self._host.hold(reader, key, params)
+        held = self._host.engine.hold(reader, key, params)
         if held is not None:
             held.visited = True
         self._host.keep_limit()
-        self._host.count("hits_ahead")
+        self._host.engine.memory.count("hits_ahead")
         self._log(binding, HIT, 0)
         return found
 
@@ -350,11 +358,11 @@ class Misses:
         cache, host = self._cache, self._host
         assert self._opened.plan.reader is not None
         ((key, params),) = binding.keys
-        held = host.hold(self._opened.plan.reader, key, params)
+        held = host.engine.hold(self._opened.plan.reader, key, params)
         cut = held.deps[0].cut if held is not None else None
-        horizon = host.position_with(lower.union(cut.doubt)) if cut is not None and cut.doubt else ""
+        horizon = host.position.text_with(lower.union(cut.doubt)) if cut is not None and cut.doubt else ""
         body = self._opened.plan.reader.encoders[self._format](rows)
-        return Answer(Served.HIT, cache.columns, body, host.position_with(lower), cache.name, horizon=horizon)
+        return Answer(Served.HIT, cache.columns, body, host.position.text_with(lower), cache.name, horizon=horizon)
 
     async def _miss(
         self,
@@ -384,7 +392,7 @@ class Misses:
             if cache.trust is None or self._opened.ready() is not reader:
                 raise PassThrough(NOT_COMPARED)  # it has another plan by now
             if self._host.auditor.fill_is_due(cache, binding):
-                text = text or self._host.substituted(cache.text, parameters)
+                text = text or substituted(cache.text, parameters)
                 encode = reader.encoders[self._format]
                 check = self._host.auditor.fill_check(cache, reader, binding, parameters, text, encode)
         compare = self._host.auditor.list_is_due(cache, binding)
@@ -457,7 +465,7 @@ class Misses:
         for key, params in binding.keys:
             for tried in range(MOST_LARGE):
                 await slices.turn()
-                held = self._host.hold(reader, key, params)
+                held = self._host.engine.hold(reader, key, params)
                 if held is None:
                     return False
                 if held.version is not None:
@@ -482,7 +490,7 @@ class Misses:
     ) -> Answer:
         """A hit that MySQL was asked for, too, before it is given. Raises PassThrough."""
         cache = self._cache
-        text = text or self._host.substituted(cache.text, parameters)
+        text = text or substituted(cache.text, parameters)
         comparison = await self._host.auditor.compared(
             cache,
             reader,

@@ -22,7 +22,7 @@ from proxy.port.faults import guarded
 from proxy.port.reasons import Reason, Why
 from proxy.pump.pump import CATCHING_UP
 from proxy.read.batches import Batches
-from proxy.read.host import Host
+from proxy.read.host import ReadHost
 from proxy.read.look import Due, InSteps, Look, Missing, Seen, body_of, let_go
 from proxy.read.lookups import gap, nothing_listed
 from proxy.read.misses import Misses
@@ -37,12 +37,12 @@ from sqltypes.schema import ResultColumn
 class OpenCache:
     """A cache for one wire format. Implements `proxy.port.api.Cache`."""
 
-    def __init__(self, host: Host, cache: NamedCache, format_: int) -> None:
+    def __init__(self, host: ReadHost, cache: NamedCache, format_: int) -> None:
         self._host = host
         self._cache = cache
         self._format = format_
         self.told = ToldHits(self, host.sampler)
-        self.moments = Moments(self, host.wire(format_).clocks)
+        self.moments = Moments(self, host.pump.formats.wires[format_].clocks)
         self._batches = Batches(self, host, format_)
         self.plan = self._planned()
         self.stored: Lookup = self.plan.stored
@@ -188,7 +188,7 @@ class OpenCache:
                 for key, _ in self.plan.bind(given[0]).keys:  # type: ignore[arg-type]  # a read's parameters come first
                     if (held := reader.entries.get(key)) is not None:
                         reader.drop(held)
-        return self._host.faults.note("cache", cache.name, error, query=cache.sql, parameters=repr(given)[:500])
+        return self._host.pump.faults.note("cache", cache.name, error, query=cache.sql, parameters=repr(given)[:500])
 
     def _look_long(self, reader: ReaderNode, parameters: Sequence[ParameterValue], why: Why) -> Look:
         """Of a list of more keys than are looked at one by one. Very many whole numbers are a hit if only some of their

@@ -11,7 +11,7 @@ from proxy.cache.named_cache import NamedCache
 from proxy.port.api import ListLookup, Lookup, ParameterValue
 from proxy.port.reasons import NO_REASON, Why
 from proxy.read.held_answers import HeldAnswers
-from proxy.read.host import Host
+from proxy.read.host import ReadHost
 from proxy.read.lookups import list_lookup, lookup, nothing_listed, nothing_stored
 
 
@@ -33,7 +33,7 @@ class Planned:
         "tells",
     )
 
-    def __init__(self, host: Host, cache: NamedCache, format_: int) -> None:
+    def __init__(self, host: ReadHost, cache: NamedCache, format_: int) -> None:
         plan = cache.plan
         self.generation = cache.generation
         self.reader: ReaderNode | None = cache.reader

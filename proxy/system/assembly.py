@@ -3,29 +3,21 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 from time import monotonic
 
 from dataflow.engine import Engine
-from proxy.cache.named_cache import NamedCache
+from proxy.auto.fill_budget import FillBudget
 from proxy.catalog.catalog import Catalog
 from proxy.checking.auditor import Auditor
 from proxy.checking.sampler import Sampler
 from proxy.pump.pump import Pump
 from proxy.read.literals import substituted
-from proxy.source.source import Upqueries
-from vstream.source import ChangeSource
+from proxy.source.source import Source
 
 
-def sampler_of(
-    engine: Engine,
-    executor: Upqueries,
-    stream: ChangeSource,
-    pump: Pump,
-    share: float,
-    spent: Callable[[NamedCache, float], None],
-) -> Sampler:
-    """Compares that share of the hits with MySQL's answers. `spent`: as the comparer has it."""
+def sampler_of(engine: Engine, source: Source, pump: Pump, share: float, budget: FillBudget | None) -> Sampler:
+    """Compares that share of the hits with MySQL's answers. `budget`: pays for large ones."""
+    stream, executor = source.stream, source.upqueries
     sampler = Sampler(
         engine,
         executor.submit,
@@ -36,13 +28,13 @@ def sampler_of(
         publish=lambda: pump.handle(engine.flush()),
         soon=asyncio.get_running_loop().call_soon,
     )
-    sampler.comparer.join, sampler.comparer.spent = (lambda format_: pump.formats.joins[format_]), spent
+    sampler.comparer.join, sampler.comparer.other = (lambda format_: pump.formats.joins[format_]), source.other_session
+    if budget is not None:
+        sampler.comparer.spent = budget.charge
     return sampler
 
 
-def auditor_of(
-    engine: Engine, sampler: Sampler, catalog: Catalog, wanted: int, source_version: Callable[[], str]
-) -> Auditor:
+def auditor_of(engine: Engine, sampler: Sampler, catalog: Catalog, wanted: int, version: str) -> Auditor:
     """Compares the first answers of new caches."""
     return Auditor(
         engine,
@@ -50,6 +42,6 @@ def auditor_of(
         wanted,
         catalog.distrust,
         substituted=substituted,
-        source_version=source_version,
+        source_version=version,
         clock=monotonic,
     )

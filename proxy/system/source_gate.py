@@ -3,10 +3,11 @@ until it has read what its stream has brought meanwhile."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from time import monotonic
 
 from proxy.pump.pump import CATCHING_UP
-from proxy.system.system import Router
+from proxy.read.host import ReadHost
 from vstream.source import ChangeSource
 
 CURRENT = 1.0  # seconds by which the position may be behind the source
@@ -16,8 +17,10 @@ class Gate:
     """Decides whether hits may be served: not when the source has been out of reach for longer than `max_staleness`
     seconds, nor while its stream lacks changes."""
 
-    def __init__(self, router: Router, stream: ChangeSource, max_staleness: float) -> None:
-        self._router = router
+    def __init__(self, host: ReadHost, stream: ChangeSource, max_staleness: float, end: Callable[[str], None]) -> None:
+        """`end`: ends all subscriptions, for their rows may be older than was promised."""
+        self._host = host
+        self._end = end
         self._stream = stream
         self._max_staleness = max_staleness
         self._last_contact = monotonic()
@@ -26,8 +29,8 @@ class Gate:
     def frozen(self) -> None:
         """The process did not run for a while: what is held is as old."""
         self._frozen = self._stream.drained
-        if not self._router.closed:
-            self._router.closed = CATCHING_UP
+        if not self._host.closed:
+            self._host.closed = CATCHING_UP
 
     def look(self) -> None:
         """To be called often: whether the stream has been read since. Costs nothing where the process has run."""
@@ -35,8 +38,8 @@ class Gate:
             return
         if self._stream.drained != self._frozen and self._stream.lag() < CURRENT:
             self._frozen = None
-            if self._router.closed is CATCHING_UP:
-                self._router.closed = ""
+            if self._host.closed is CATCHING_UP:
+                self._host.closed = ""
 
     def tick(self) -> None:
         now = monotonic()
@@ -44,9 +47,15 @@ class Gate:
             self._last_contact = now
         away = now - self._last_contact
         if self._stream.unfit:
-            self._router.close(self._stream.unfit)
+            self._close(self._stream.unfit)
         elif away > self._max_staleness:
             limit = f"more than --max-staleness {self._max_staleness:.0f} s"
-            self._router.close(f"the source has not been reached for {away:.0f} s, {limit}")
+            self._close(f"the source has not been reached for {away:.0f} s, {limit}")
         else:
-            self._router.closed = "" if self._frozen is None else CATCHING_UP
+            self._host.closed = "" if self._frozen is None else CATCHING_UP
+
+    def _close(self, reason: str) -> None:
+        """No hit is served from now on, and every subscription ends."""
+        if not self._host.closed:
+            self._end(reason)
+        self._host.closed = reason

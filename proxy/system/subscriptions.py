@@ -11,7 +11,7 @@ from proxy.cache.ledger import TIRED
 from proxy.cache.named_cache import NamedCache
 from proxy.port.api import ParameterValue, SubscriptionEvent
 from proxy.pump.pump import DIFFERS, NOT_COMPARED, SUSPECTED
-from proxy.read.host import Host
+from proxy.read.host import ReadHost
 from proxy.read.open_cache import OpenCache
 from sqltypes.errors import BadParameters, SourceDown
 
@@ -26,8 +26,8 @@ LATER = frozenset({NOT_COMPARED, SUSPECTED, DIFFERS, "hot_key", "cache_dropped"}
 class Subscriptions:
     """Those that are open."""
 
-    def __init__(self, system: Host, catalog: Catalog) -> None:
-        self._system = system
+    def __init__(self, host: ReadHost, catalog: Catalog) -> None:
+        self._host = host
         self._catalog = catalog
         self._queues: set[asyncio.Queue[SubscriptionEvent]] = set()
 
@@ -40,10 +40,10 @@ class Subscriptions:
         self, name: str, parameters: Sequence[ParameterValue]
     ) -> AsyncGenerator[SubscriptionEvent, None]:
         cache = self._catalog.get(name)
-        if not self._system.closed:
+        if not self._host.closed:
             await self._compare_first(cache, parameters)
-        if self._system.closed:  # who is not yet among the subscribers is not told when that begins
-            raise SourceDown(self._system.closed)
+        if self._host.closed:  # who is not yet among the subscribers is not told when that begins
+            raise SourceDown(self._host.closed)
         if cache.reader is None or cache.binder is None:
             raise SourceDown(f"cache {name!r} is not ready: {cache.why}")
         if why := cache.binder.too_many(parameters):
@@ -55,12 +55,12 @@ class Subscriptions:
 
         def deliver(changes: Changes) -> None:
             if queue.qsize() >= SLOW_SUBSCRIBER:
-                self._system.pump.unsubscribe(number)
+                self._host.pump.unsubscribe(number)
                 queue.put_nowait(SubscriptionEvent(end=f"too slow: {SLOW_SUBSCRIBER} events behind"))
                 return
-            position = self._system.position()
+            position = self._host.position.text()
             if cache.trust is not None and not changes.lost:
-                self._system.auditor.behind_changes(cache, parameters)
+                self._host.auditor.behind_changes(cache, parameters)
             queue.put_nowait(
                 SubscriptionEvent(changes.removed, changes.added, changes.snapshot, position, changes.lost)
             )
@@ -68,7 +68,7 @@ class Subscriptions:
         number = 0
         self._queues.add(queue)
         try:
-            number = self._system.pump.subscribe(cache.reader, keys, deliver)
+            number = self._host.pump.subscribe(cache.reader, keys, deliver)
             while True:
                 event = await queue.get()
                 yield event
@@ -76,18 +76,18 @@ class Subscriptions:
                     return
         finally:
             self._queues.discard(queue)
-            self._system.pump.unsubscribe(number)
+            self._host.pump.unsubscribe(number)
 
     async def _compare_first(self, cache: NamedCache, parameters: Sequence[ParameterValue]) -> None:
         """Compares the first rows of a subscription like those of a read. Returns when they are held and no comparison
         is due before they are given. Raises SourceDown if that failed so often that a read would have been answered by
         MySQL."""
-        opened, why = OpenCache(self._system, cache, 0), ""
+        opened, why = OpenCache(self._host, cache, 0), ""
         for _ in range(TRIES):
             if cache.trust is None or (not why and opened.proved(parameters)):
                 return
             answer = await opened.fill(parameters)
-            await self._system.auditor.settled(cache)
+            await self._host.auditor.settled(cache)
             if cache.reader is None:
                 await self._catalog.settled()
             if isinstance(answer, str) and answer not in LATER:

@@ -22,6 +22,7 @@ from proxy.port.session import SessionSystem
 from sqltypes.errors import BadParameters, Overloaded, SourceDown, SourceError, UnknownCache
 from sqltypes.schema import BIGINT, ResultColumn, SqlType
 from tests.fuzz.payloads import numbered
+from tests.support.fake_position import FakePosition
 from tests.support.mysql_packets import column, eof, ok
 from tests.support.query_texts import fake_plan
 
@@ -183,26 +184,34 @@ class BenchSystem:
     up: bool = True
     asked: int = 0
     looks: int = 0
-    moved: int = 0  # the stream's position
+    position: FakePosition = field(default_factory=lambda: FakePosition(POSITION, 0))
     _opened: dict[tuple[str, str], BenchCache] = field(default_factory=dict)
 
     def match(self, sql: str, database: str, parameters: Sequence[ParameterValue]) -> Any:
         return self.matcher.match(sql, database, parameters)
 
-    def open_cache(self, name: str, format: str) -> BenchCache:
+    @property
+    def caches(self) -> BenchSystem:
+        return self
+
+    @property
+    def freshness(self) -> BenchSystem:
+        return self
+
+    def open(self, name: str, format: str) -> BenchCache:
         key = name, format
         if key not in self._opened:
             binary, eof = "binary" in format, format.endswith("-eof")
-            self._opened[key] = BenchCache(name, binary, eof, lambda: self.moved, plain_int=name == "c0")
+            self._opened[key] = BenchCache(name, binary, eof, lambda: self.position.number, plain_int=name == "c0")
         return self._opened[key]
 
     @property
-    def caches_version(self) -> int:
+    def version(self) -> int:
         return self.matcher.changes
 
     @property
     def changes(self) -> int:
-        return self.caches_version + self.accounts.version + self.looks
+        return self.version + self.accounts.version + self.looks
 
     @property
     def faults(self) -> Any:
@@ -222,7 +231,7 @@ class BenchSystem:
 
     def move(self) -> None:
         """The stream brings something."""
-        self.moved += 1
+        self.position.number += 1
 
     def count(self, name: str) -> None:
         pass
@@ -244,37 +253,22 @@ class BenchSystem:
     def written_unlogged(self, account: str, *, cause: str, schema: bool) -> None:
         pass
 
-    def sequence(self) -> int:
-        return self.moved
-
+    @property
     def rebuilding(self) -> bool:
-        return self.moved % 7 == 0
-
-    def seconds_since_change(self) -> float:
-        return 0.5
+        return self.position.number % 7 == 0
 
     def demand_after(self, own: GtidSet, shown: GtidSet | None = None, wait: float = 0.0) -> BenchDemand:
         """The stream brings every other thing in time."""
         self.asked += 1
         return BenchDemand(not (own or shown) or self.asked % 2 == 0)
 
-    def position(self) -> str:
-        return f"{POSITION}{self.moved}"
-
-    @property
-    def moment(self) -> Any:
-        return self.moved
-
-    def position_at(self, moment: Any) -> str:
-        return f"{POSITION}{moment}"
-
     def status(self) -> SystemStatus:
         return SystemStatus("1", "mysql", True, "9.7.0", SERVER, POSITION, 0.0, 0, 0, 1, 2, 3, 0)
 
-    async def list_caches(self) -> list[CacheInfo]:
+    async def listed(self) -> list[CacheInfo]:
         return [INFO]
 
-    def find_cache(self, name: str) -> CacheInfo | None:
+    def find(self, name: str) -> CacheInfo | None:
         return INFO if name == INFO.name else None
 
     def not_ready(self) -> str:
@@ -283,10 +277,10 @@ class BenchSystem:
     async def explain(self, name: str, sql: str, database: str) -> tuple[str, str]:
         return "a plan", ""
 
-    async def drop_cache(self, name: str, only_of: str = "") -> None:
+    async def drop(self, name: str, only_of: str = "") -> None:
         raise UnknownCache(f"no cache {name!r}")
 
-    async def create_cache(self, name: str, sql: str, database: str, made_by: MadeBy) -> CacheInfo:
+    async def create(self, name: str, sql: str, database: str, made_by: MadeBy) -> CacheInfo:
         await asyncio.sleep(0.01)
         return CacheInfo(name, sql, database, "maintain", "ready", "", (), COLUMNS)
 

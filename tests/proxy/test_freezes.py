@@ -12,8 +12,8 @@ import uvloop
 
 from proxy.loop.beat import Beat
 from proxy.pump.pump import CATCHING_UP
+from proxy.read.host import ReadHost
 from proxy.system.source_gate import Gate
-from proxy.system.system import Router
 from vstream.source import ChangeSource
 
 
@@ -25,47 +25,44 @@ class Stream:
         return self.behind
 
 
-class System:
+class Host:
     closed = ""
 
-    def close(self, reason: str) -> None:
-        self.closed = reason
 
-
-def gate() -> tuple[Gate, System, Stream]:
-    system, stream = System(), Stream()
-    return Gate(cast(Router, system), cast(ChangeSource, stream), 60.0), system, stream
+def gate() -> tuple[Gate, Host, Stream]:
+    host, stream = Host(), Stream()
+    return Gate(cast(ReadHost, host), cast(ChangeSource, stream), 60.0, lambda reason: None), host, stream
 
 
 def test_hits_wait_until_the_stream_was_read_and_is_current() -> None:
-    found, system, stream = gate()
+    found, host, stream = gate()
     found.frozen()
-    assert system.closed is CATCHING_UP
+    assert host.closed is CATCHING_UP
     found.look()
     found.tick()
-    assert system.closed is CATCHING_UP, "nothing was read since"
+    assert host.closed is CATCHING_UP, "nothing was read since"
     stream.drained, stream.behind = 6, 20.0
     found.look()
-    assert system.closed is CATCHING_UP, "what was read is of long ago"
+    assert host.closed is CATCHING_UP, "what was read is of long ago"
     stream.behind, stream.connected = 0.0, False
     found.look()
-    assert system.closed is CATCHING_UP
+    assert host.closed is CATCHING_UP
     stream.connected = True
     found.look()
-    assert system.closed == ""
+    assert host.closed == ""
 
 
 def test_what_had_closed_it_before_keeps_it_closed() -> None:
-    found, system, stream = gate()
+    found, host, stream = gate()
     stream.unfit = "no binlog"
     found.tick()
     found.frozen()
     stream.drained = 6
     found.look()
-    assert system.closed == "no binlog"
+    assert host.closed == "no binlog"
     stream.unfit = ""
     found.tick()
-    assert system.closed == ""
+    assert host.closed == ""
 
 
 @pytest.mark.parametrize("kernel", [True, False])

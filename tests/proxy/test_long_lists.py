@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from typing import Any, cast
+from typing import cast
 
 import pytest
 
@@ -31,16 +31,13 @@ class Lists:
     def __init__(self, sql: str, wire: WireFormat | None = None) -> None:
         self.rig = Rig(sql)
         self.reader = self.rig.readers[0]
-        self.router = cast(Any, Desk(self.rig.engine))
-        self.router.position = lambda: ""
-        self.router.seconds = lambda reader: 0.0
+        self.host = Desk(self.rig.engine, wire).host
         cache = Announced("c", sql, "test", plan=self.reader.plan, reader=self.reader, state="ready")
         self.binder = cache.binder = KeyBinder(self.reader.plan, self.reader)
         self.reader.encoders = [packed]
         if wire is not None:
             self.reader.encoders = [wire.encoder_for(cache.columns)]
-            self.router.wire, self.router.join = lambda format_: wire, lambda format_: wire.join
-        self.opened = OpenCache(self.router, cache, 0)
+        self.opened = OpenCache(self.host, cache, 0)
 
     def fill(self, keys: Sequence[int], rows: int, *more: list[Row]) -> None:
         """So many rows for each."""
@@ -57,7 +54,7 @@ class Lists:
             self.reader.entries[key].stale()
 
     def read(self) -> Misses:
-        return Misses(self.opened, self.router, 0)
+        return Misses(self.opened, self.host, 0)
 
 
 def test_another_read_s_large_answer_is_not_taken_for_that_of_a_key_of_the_list() -> None:
@@ -117,7 +114,7 @@ def test_a_list_of_very_many_keys_is_told_whole_however_many_are_to_be_derived()
 def test_a_list_of_very_many_keys_of_which_one_is_missing_is_left_to_mysql(monkeypatch: pytest.MonkeyPatch) -> None:
     """That is found as the others are derived in steps; the keys are filled behind it."""
     lists, wanted = Lists(PLAIN), list[object]()
-    lists.router.want = lambda cache, parameters: wanted.append(parameters)
+    lists.host.want = lambda cache, parameters: wanted.append(parameters)
 
     async def look(misses: Misses, parameters: object) -> Missing:
         return Missing.HOLE

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
@@ -42,13 +42,9 @@ def opened(name: str, settled: bool, compared: Any) -> tuple[OpenCache, Trust]:
     async def compare(*given: object, **named: object) -> Any:
         return compared
 
-    router = cast(Any, desk)
-    router.pump = SimpleNamespace(miss=miss)
-    router.auditor = SimpleNamespace(
-        fill_is_due=lambda *given: False, list_is_due=lambda *given: False, compared=compare
-    )
-    router.seconds = lambda reader: 0.0
-    router.substituted = lambda sql, parameters: sql
+    host: Any = desk.host
+    host.pump.miss = miss
+    host.auditor = SimpleNamespace(fill_is_due=lambda *given: False, list_is_due=lambda *given: False, compared=compare)
     return desk.caches[name], cache.trust
 
 
@@ -73,21 +69,21 @@ def test_a_slow_answer_that_is_due_stays_due_until_it_is_given(monkeypatch: pyte
     reader = cache.named.reader
     assert reader is not None
     compared: list[Any] = []
-    router: Any = cache._host
-    router.seconds = lambda reader: 2 * SLOW_SECONDS
+    host: Any = cache._host
 
     def behind(hit: GivenHit) -> None:
         compared.append(hit.binding.params)
 
-    router.auditor.behind = behind
+    host.auditor.behind = behind
     large, small = (1, 2), (3, 4)
     for number, params in enumerate((large, small), 1):
-        engine = router._engine
+        engine = host.engine
         engine.read(Read(number, reader, [(reader.key_of(params), params)]))
         (upquery,) = [one for one in engine.flush() if isinstance(one, UpqueryRequest)]
         at = Bracket("", GtidSet.empty(), GtidSet.empty(), GtidSet.empty())
         engine.on_answer(UpqueryAnswer(upquery.id, at, ([(number,)],)))
-        router.hold(reader, reader.key_of(params), params).stale()
+        host.engine.hold(reader, reader.key_of(params), params).stale()
+    host.engine.latency[reader.tag] = 2 * SLOW_SECONDS
     monkeypatch.setattr(type(reader), "is_large", lambda _, held, format_: held.key == reader.key_of(large))
     assert cache.hit(large) is None and not compared
     assert cache.hit(small) is not None and compared == [small]
@@ -100,15 +96,15 @@ def test_a_due_answer_whose_read_is_cancelled_stays_due(monkeypatch: pytest.Monk
     cache, _ = opened("union", False, None)
     reader = cache.named.reader
     assert reader is not None
-    router: Any = cache._host
-    router.seconds = lambda reader: 2 * SLOW_SECONDS
-    params, engine = (1, 2), router._engine
+    host: Any = cache._host
+    params, engine = (1, 2), host.engine
     key = reader.key_of(params)
     engine.read(Read(1, reader, [(key, params)]))
     (upquery,) = [one for one in engine.flush() if isinstance(one, UpqueryRequest)]
     at = Bracket("", GtidSet.empty(), GtidSet.empty(), GtidSet.empty())
     engine.on_answer(UpqueryAnswer(upquery.id, at, ([(1,)],)))
-    held = router.hold(reader, key, params)
+    host.engine.latency[reader.tag] = 2 * SLOW_SECONDS
+    held = host.engine.hold(reader, key, params)
     held.stale()
     monkeypatch.setattr(type(reader), "is_large", lambda *given: True)
 
@@ -136,14 +132,14 @@ def planned(name: str) -> tuple[OpenCache, list[object]]:
     cache, _ = opened(name, False, None)
     cache.named.trust = None
     asked: list[object] = []
-    router: Any = cache._host
-    told = router.pump.miss
+    host: Any = cache._host
+    told = host.pump.miss
 
     async def miss(*given: object, **named: object) -> Any:
         asked.append(given)
         return await told()
 
-    router.pump.miss = miss
+    host.pump.miss = miss
     return cache, asked
 
 
@@ -156,13 +152,13 @@ def test_a_cache_that_goes_while_it_is_asked_where_a_key_is_has_no_miss() -> Non
         cache.named.generation += 1
         return False
 
-    router: Any = cache._host
-    router.pump.would_wait = would_wait
+    host: Any = cache._host
+    host.pump.would_wait = would_wait
 
     async def never() -> GtidSet:
         raise AssertionError
 
-    demand = Freshener(router._engine, lambda: 0.0, never).demand_after(GtidSet.empty(), None, 1.0)
+    demand = Freshener(host.engine, lambda: 0.0, never).demand_after(GtidSet.empty(), None, 1.0)
     with pytest.raises(UnknownCache):
         asyncio.run(cache.fill((1,), demand, wait=False))
     assert not asked

@@ -15,7 +15,6 @@ from proxy.loop.slices import Slices
 from proxy.port.api import Answer
 from proxy.read.misses import Misses
 from proxy.read.open_cache import OpenCache
-from proxy.system.system import Router
 from sqltypes.errors import EvaluationError, UpwellError
 from sqltypes.expression import Row
 from tests.simulation.desk import Desk, unpacked
@@ -63,7 +62,7 @@ class LargeReads:
         self._desk = desk
         self._tables = tables
         self._tables_at: list[Rows] = []  # by the position that an answer may be told with
-        desk.position = self._position
+        desk.position.told = self._position
 
     def _position(self) -> str:
         self._tables_at.append({table: dict(rows) for table, rows in self._tables().items()} if self.under_way else {})
@@ -76,7 +75,7 @@ class LargeReads:
         """Makes the first step, as it is made where the read comes. Returns it if that was all."""
         if not self.under_way:
             self._tables_at.clear()
-        steps = Misses(self._desk.caches[name], cast(Router, self._desk), 0).look(parameters)
+        steps = Misses(self._desk.caches[name], self._desk.host, 0).look(parameters)
         self.under_way.append(LargeRead(name, parameters, steps))
         return self.go_on(-1, 1)
 
@@ -101,7 +100,7 @@ def hit_large(desk: Desk, opened: OpenCache, parameters: Parameters) -> tuple[li
     standing = opened.moments.standing(parameters)
     if standing is not None and (stored := opened.stored(standing)) is not None:
         return unpacked(stored), {}
-    misses = Misses(opened, cast(Router, desk), 0)
+    misses = Misses(opened, desk.host, 0)
     steps = misses.look(parameters)
     with each_slice_is_short():
         while True:

@@ -69,7 +69,7 @@ STEPS = (
     Mutant(
         "steps",
         "what is made of several keys is told with the position that it was begun at",
-        edit(Misses, "_made_together", ("body, position, cache.name", "body, self._host.position(), cache.name")),
+        edit(Misses, "_made_together", ("body, position, cache.name", "body, self._host.position.text(), cache.name")),
     ),
     Mutant(
         "steps",

@@ -16,7 +16,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext, suppress
-from typing import cast
 
 from dataflow.changes.large_change import Sizes
 from dataflow.engine import Engine
@@ -37,7 +36,6 @@ from dataflow.messages import (
 )
 from dataflow.readers.in_steps import Holes
 from proxy.read.misses import Misses
-from proxy.system.system import Router
 from sqltypes.errors import EvaluationError, SourceDown, SourceError, UpwellError
 from sqltypes.expression import Row
 from tests.simulation.bulk import Bulk
@@ -320,7 +318,7 @@ class Simulation(Following):
             return True
         named = cache.named
         assert named.reader is not None and named.binder is not None
-        ahead = Misses(cache, cast(Router, self.desk), 0).answer_ahead(named.reader, named.binder.bind(parameters))
+        ahead = Misses(cache, self.desk.host, 0).answer_ahead(named.reader, named.binder.bind(parameters))
         if ahead is None or (demand is not None and not demand.needed.issubset(self.position.union(ahead[1]))):
             return False
         self.checks.hit_ahead(name, parameters, *ahead)

@@ -50,7 +50,7 @@ class FakeCaches:
     def automatic(self) -> Sequence[Counted]:
         return list(self.by_name.values())
 
-    async def create_cache(self, name: str, sql: str, database: str, made_by: MadeBy) -> CacheInfo:
+    async def create(self, name: str, sql: str, database: str, made_by: MadeBy) -> CacheInfo:
         assert made_by.origin is Origin.AUTOMATIC
         if self.failing is not None:
             raise self.failing

@@ -29,6 +29,7 @@ from proxy.port.api import (
     WireFormat,
 )
 from proxy.port.fill_progress import AuditProgress, FillBy, FillProgress
+from proxy.port.position import Position
 from sqltypes.errors import (
     BadParameters,
     CacheExists,
@@ -42,6 +43,7 @@ from sqltypes.errors import (
 )
 from sqltypes.expression import Row
 from sqltypes.schema import BIGINT, ResultColumn, SqlType
+from tests.support.fake_position import FakePosition
 
 VARCHAR = SqlType("varchar", length=100, collation="utf8mb4_0900_ai_ci")
 STORY = (ResultColumn("id", BIGINT, False, "stories"), ResultColumn("title", VARCHAR, True, "stories"))
@@ -130,6 +132,16 @@ class FakeCache:
         return Answer(Served.MISS, self.columns, self.held[key], SERVER + ":1-5", self.name)
 
 
+class TextPosition(FakePosition):
+    """What the system's `position_text` says."""
+
+    def __init__(self, system: FakeSystem) -> None:
+        self._system = system
+
+    def text(self) -> str:
+        return self._system.position_text
+
+
 @dataclass
 class FakeDemand:
     """Met while the system's position has what is asked for."""
@@ -170,11 +182,68 @@ class FakeJudge:
         return self.caches.get(judgement.normalised, "")
 
 
+class FakeCaches(dict[str, FakeCache]):
+    """By name."""
+
+    def add(
+        self,
+        name: str,
+        rows: dict[int, list[Row]],
+        columns: tuple[ResultColumn, ...] = STORY,
+        sql: str = "SELECT ...",
+        database: str = "lobsters",
+    ) -> FakeCache:
+        """A cache over these rows by their integer key, all of them misses."""
+        cache = FakeCache(name, sql, database, encoder_for(columns), columns)
+        cache.source = {(key,): value for key, value in rows.items()}
+        self[name] = cache
+        return cache
+
+    def open(self, name: str, format: str) -> FakeCache:
+        if name not in self:
+            raise UnknownCache(f"no cache {name!r}: there are {sorted(self)!r}")
+        return self[name]
+
+    async def create(self, name: str, sql: str, database: str, made_by: MadeBy = BY_GRPC) -> CacheInfo:
+        if "SELECT" not in sql.upper():
+            raise ParseError(f"{sql!r} does not parse: a SELECT is accepted")
+        if "RAND()" in sql.upper():
+            raise RANDOM
+        for cache in self.values():
+            if cache.info.sql == sql and name in ("", cache.info.name):
+                return replace(cache.info, existed=True)
+        if name in self:
+            raise CacheExists(f"the name {name!r} is taken by another query")
+        cache = self.add(name or "q1", {}, sql=sql, database=database)
+        cache.made_by = made_by
+        return cache.info
+
+    async def drop(self, name: str, only_of: str = "") -> None:
+        cache = self.open(name, "")
+        cache.dropped = True
+        cache.held.clear()
+        del self[name]
+
+    async def listed(self) -> list[CacheInfo]:
+        return [cache.info for cache in self.values()]
+
+    def find(self, name: str) -> CacheInfo | None:
+        cache = self.get(name)
+        return cache.info if cache is not None else None
+
+    async def explain(self, name: str, sql: str, database: str) -> tuple[str, str]:
+        if name:
+            self.open(name, "")
+        if "RAND()" in sql.upper():
+            raise RANDOM
+        return f"plan of {name or sql}", "digraph {}"
+
+
 @dataclass
 class FakeSystem:
     """Caches made by `create_cache` are over an empty source with the columns of STORY."""
 
-    caches: dict[str, FakeCache] = field(default_factory=dict)
+    caches: FakeCaches = field(default_factory=FakeCaches)
     position_text: str = SERVER + ":1-5"
     why_not_ready: str = ""
     asked: Freshness | None = None  # by the last call that asked for freshness, or the last query
@@ -227,61 +296,20 @@ class FakeSystem:
             yield told
             await asyncio.sleep(0)
 
-    def register_format(self, name: str, wire: WireFormat) -> None:
+    def register(self, name: str, wire: WireFormat) -> None:
         self.encoders[name] = encoder_for
 
-    def add(
-        self,
-        name: str,
-        rows: dict[int, list[Row]],
-        columns: tuple[ResultColumn, ...] = STORY,
-        sql: str = "SELECT ...",
-        database: str = "lobsters",
-    ) -> FakeCache:
-        """A cache over these rows by their integer key, all of them misses."""
-        cache = FakeCache(name, sql, database, self.encoders["grpc"](columns), columns)
-        cache.source = {(key,): value for key, value in rows.items()}
-        self.caches[name] = cache
-        return cache
+    @property
+    def fills(self) -> FakeSystem:
+        return self
 
-    def open_cache(self, name: str, format: str) -> FakeCache:
-        if name not in self.caches:
-            raise UnknownCache(f"no cache {name!r}: there are {sorted(self.caches)!r}")
-        return self.caches[name]
+    @property
+    def formats(self) -> FakeSystem:
+        return self
 
-    async def create_cache(self, name: str, sql: str, database: str, made_by: MadeBy = BY_GRPC) -> CacheInfo:
-        if "SELECT" not in sql.upper():
-            raise ParseError(f"{sql!r} does not parse: a SELECT is accepted")
-        if "RAND()" in sql.upper():
-            raise RANDOM
-        for cache in self.caches.values():
-            if cache.info.sql == sql and name in ("", cache.info.name):
-                return replace(cache.info, existed=True)
-        if name in self.caches:
-            raise CacheExists(f"the name {name!r} is taken by another query")
-        cache = self.add(name or "q1", {}, sql=sql, database=database)
-        cache.made_by = made_by
-        return cache.info
-
-    async def drop_cache(self, name: str, only_of: str = "") -> None:
-        cache = self.open_cache(name, "")
-        cache.dropped = True
-        cache.held.clear()
-        del self.caches[name]
-
-    async def list_caches(self) -> list[CacheInfo]:
-        return [cache.info for cache in self.caches.values()]
-
-    def find_cache(self, name: str) -> CacheInfo | None:
-        cache = self.caches.get(name)
-        return cache.info if cache is not None else None
-
-    async def explain(self, name: str, sql: str, database: str) -> tuple[str, str]:
-        if name:
-            self.open_cache(name, "")
-        if "RAND()" in sql.upper():
-            raise RANDOM
-        return f"plan of {name or sql}", "digraph {}"
+    @property
+    def freshness(self) -> FakeSystem:
+        return self
 
     def demand(self, freshness: Freshness) -> FakeDemand:
         self.asked = freshness
@@ -309,7 +337,7 @@ class FakeSystem:
     async def subscribe(
         self, name: str, parameters: Sequence[ParameterValue]
     ) -> AsyncGenerator[SubscriptionEvent, None]:
-        self.open_cache(name, "")
+        self.caches.open(name, "")
         try:
             for event in self.events:
                 yield event
@@ -326,8 +354,9 @@ class FakeSystem:
             address="mysql://127.0.0.1:3306",
         )  # fmt: skip
 
-    def position(self) -> str:
-        return self.position_text
+    @property
+    def position(self) -> Position:
+        return TextPosition(self)
 
     def not_ready(self) -> str:
         return self.why_not_ready

@@ -31,7 +31,7 @@ async def serving(options: GrpcOptions = GrpcOptions(), token: str | None = None
     system = FakeSystem()
     listener = GrpcListener(system, replace(options, port=0))
     port = await listener.start()
-    system.add("story", {key: [(key, f"title {key}")] for key in range(1, 10)})
+    system.caches.add("story", {key: [(key, f"title {key}")] for key in range(1, 10)})
     try:
         async with Client(f"127.0.0.1:{port}", token=token, timeout=60) as client:
             yield Served(system, client, port, listener)

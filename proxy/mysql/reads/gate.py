@@ -32,6 +32,7 @@ from proxy.mysql.state.targets import elsewhere
 from proxy.mysql.text.statement_kind import READS_ONLY
 from proxy.mysql.wire.packets import count_packets
 from proxy.port.api import ParameterValue
+from proxy.port.position import Position
 from proxy.port.reasons import NO_REASON, Reason, Why
 from proxy.port.session import SessionCache
 from proxy.settings.quantities import Transactions
@@ -149,11 +150,8 @@ class Around(Protocol):
         """Why the session's account may not read the cache, "" if it may. None: MySQL must be asked."""
         ...
 
-    def sequence(self) -> int:
-        """The number of the stream's last event."""
-        ...
-
-    def position(self) -> str: ...
+    @property
+    def position(self) -> Position: ...
 
 
 def gate(read: CachedRead, state: SessionState, shown: Shown, around: Around, *, connected: bool) -> Verdict:
@@ -288,7 +286,7 @@ def _transaction(read: CachedRead, state: SessionState, shown: Shown, around: Ar
     if cache.counts and one_state(state, shown):
         return COUNTS
     mode = around.transactions
-    if shown.goes_on(around.sequence()) and not transaction_rule(state, mode, shown, values, again=False):
+    if shown.goes_on(around.position.sequence()) and not transaction_rule(state, mode, shown, values, again=False):
         return (
             NO_REASON  # what is held is what was shown, if it was; `CachedReads` looks where nothing is held any more
         )
@@ -298,7 +296,7 @@ def _transaction(read: CachedRead, state: SessionState, shown: Shown, around: Ar
         return reason
     if again is not None:
         read.body, read.rule = again, AGAIN
-    elif shown.began and not shown.holds(around.sequence(), around.position()):
+    elif shown.began and not shown.holds(around.position.sequence(), around.position.text()):
         read.body, read.rule = cache.peek_since(values, shown.sequence), UNCHANGED
         if read.body is None:
             return CHANGED

@@ -32,7 +32,7 @@ from dataclasses import dataclass
 from proxy.mysql.reads.routes import Route
 from proxy.mysql.text.statement_kind import Kind
 from proxy.mysql.wire.packets import count_packets
-from proxy.port.api import Moment
+from proxy.port.position import Moment
 from proxy.port.session import SessionCache
 
 NO_MOMENT = Moment(0, 0)

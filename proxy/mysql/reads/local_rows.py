@@ -20,7 +20,7 @@ from sqltypes.zone import Zone
 def local_format(system: System, name: str, clocks: Zone) -> str:
     """The name of the wire format for sessions of this zone, registered with the system. `name`: of UTC's."""
     local = f"{name} of {clocks!r}"
-    system.register_format(local, _of_zone(FORMATS[name], clocks))
+    system.formats.register(local, _of_zone(FORMATS[name], clocks))
     return local
 
 

@@ -81,9 +81,9 @@ class Route:
         UTC."""
         found = self._opened.get((cache, binary, eof, clocks))
         if found is None:
-            found = system.open_cache(cache, name := FORMATS[binary, eof])
+            found = system.caches.open(cache, name := FORMATS[binary, eof])
             if clocks is not None and LOCAL in found.needs:
-                found = system.open_cache(cache, local_format(system, name, clocks))
+                found = system.caches.open(cache, local_format(system, name, clocks))
             self._opened[cache, binary, eof, clocks] = found
         return found
 
@@ -358,7 +358,7 @@ def target_of(
     """For which cache a prepared statement is. One whose cache fixes a constant where the statement has a parameter is
     for none: MySQL answers it. `text`: the statement's, with what the clock says, and with the hint. `clocks`: the
     session's."""
-    target = Target(route, system.caches_version, text=text, hint=hint, forced=steer is Steer.FORCE)
+    target = Target(route, system.caches.version, text=text, hint=hint, forced=steer is Steer.FORCE)
     if steer is Steer.SKIP:
         target.why = SKIPPED
         return target
@@ -368,7 +368,7 @@ def target_of(
     sentinels = tuple(Sentinel(index) for index in range(statement.parameters))
     try:
         sql = text.decode()
-        found = system.match(sql, statement.database, sentinels)
+        found = system.caches.match(sql, statement.database, sentinels)
     except UnicodeDecodeError:
         target.why = Reason.SETTING.why("the text is not valid UTF-8")
         return target

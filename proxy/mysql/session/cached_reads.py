@@ -151,7 +151,7 @@ class CachedReads:
             return None
         system = shared.system
         cache = route.opened(system, entry.cache, binary=False, eof=eof, clocks=state.variables.clocks)
-        other = CachedRead(read.data, system.caches_version, cache, values, text, read.database, route, route)
+        other = CachedRead(read.data, system.caches.version, cache, values, text, read.database, route, route)
         other.sent, other.forced, other.marks = read.sent, read.forced, read.marks
         return None if other.to_utc() else other
 
@@ -220,7 +220,7 @@ class CachedReads:
         state, came = self._state, False
         if state.behind is None:
             with self.waiting:
-                came = await self._shared.system.reached(state.shown, BROUGHT_SOON)
+                came = await self._shared.system.freshness.reached(state.shown, BROUGHT_SOON)
         if not came:
             read.behind = True
             await self._is_behind()
@@ -323,9 +323,9 @@ class CachedReads:
 
     def _show(self, read: CachedRead, body: bytes, served: Served) -> None:
         """Answers with what is the answer at the position."""
-        position = self._shared.position()
+        position = self._shared.position.text()
         if one_state(self._state, self._shown):
-            self._shown.holds(self._shared.sequence(), position)  # the gate has seen that it does
+            self._shown.holds(self._shared.position.sequence(), position)  # the gate has seen that it does
             self._remember(read, body)
         self._send(read, body)
         self._note(served, read.cache.name, hit_rule(self._state), position)
@@ -337,7 +337,7 @@ class CachedReads:
         """Answers a transaction with what was filled or compared, if that is at the position. The rows of several keys
         that are sorted together are not stored: a new cache would have them compared again at each look. Requires: the
         gate is open as of now."""
-        if answer.horizon or answer.position != self._shared.position():
+        if answer.horizon or answer.position != self._shared.position.text():
             return False
         if self._headed(read, answer.body):
             read.cache.count(answer.served)
@@ -359,7 +359,7 @@ class CachedReads:
             bound = None if statement is None else (statement, statement.bound.types, read.given)
             kind = self._context.shown_kind(cache, read.head, read.target, by_clock=False)
             given = kind, read.values, body, read.sent, bound
-            if self._shown.give(given, self._shared.sequence(), self._shared.position):
+            if self._shown.give(given, self._shared.position.sequence(), self._shared.position.text):
                 return
         self._shown.note(cache, read.values, body)
         said = Said(read.head, read.shown, cache.name, cache.needs, cache.relations, self._context.rights, read.target)
@@ -445,7 +445,7 @@ class CachedReads:
             elif verdict is not HIT or not (self._hit(read, answer.served) or self._shows(read, answer)):
                 self.pass_read(read, NOT_AT_POSITION)
         elif self._headed(read, answer.body):
-            ahead = answer.position != self._shared.position() or answer.horizon != ""
+            ahead = answer.position != self._shared.position.text() or answer.horizon != ""
             state.shown = NOTHING
             if ahead:
                 self._note_shown(answer)
@@ -459,9 +459,9 @@ class CachedReads:
         state, system = self._state, self._shared.system
         if state.shown:
             wait = BROUGHT_SOON if state.behind is None else 0
-            demand = system.demand_after(state.token, state.shown, wait)
+            demand = system.freshness.demand_after(state.token, state.shown, wait)
         else:
-            demand = system.demand_after(state.token)
+            demand = system.freshness.demand_after(state.token)
         filling = read.cache.fill(read.values, demand, read.own_text(), wait=read.forced)
         limit = time_limit(read.sent, state.variables.values.get("max_execution_time", ""))
         if state.transaction.touched:

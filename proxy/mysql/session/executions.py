@@ -86,7 +86,7 @@ class Executions:
         clocks = self._state.variables.clocks
         if (
             not isinstance(target, Target)
-            or target.version != shared.system.caches_version
+            or target.version != shared.system.caches.version
             or statement.hinted != hint
             or statement.clocks is not clocks
         ):

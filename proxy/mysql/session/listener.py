@@ -170,7 +170,7 @@ class MysqlListener:
     async def _end_orphans(self) -> None:
         """The stream alone does not tell that MySQL is back: of what shuts down, it is the last to go."""
         orphans = list(self.shared.orphans)
-        if await self.shared.system.answers():
+        if await self.shared.system.freshness.answers():
             for session in orphans:
                 session.relay.close()
 

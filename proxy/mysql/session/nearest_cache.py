@@ -52,7 +52,7 @@ async def _nearest(
     """Which cache is for the same query, or for one that is much like it, and what differs."""
     ours = words_of(shape)
     best, near = None, NEAR
-    async for info in in_slices(await system.list_caches()):
+    async for info in in_slices(await system.caches.listed()):
         alike = likeness(ours, words_of(info.sql))
         if alike > near and await may_know(info):
             best, near = info, alike

@@ -106,7 +106,7 @@ class PassThrough:
         now.vacant = False
         if not state.passed:
             # A text too large to be looked up, or one whose cache is being planned again, may be a cached read.
-            state.passed = cache != "" or route.large or (why is NO_CACHE and shared.system.rebuilding())
+            state.passed = cache != "" or route.large or (why is NO_CACHE and shared.system.caches.rebuilding)
         context.note(PASSED, cache, why)
         shared.passed += 1
         if relay.out:

@@ -77,7 +77,7 @@ class PreparedCommands:
         text = sent if filled is None else filled
         misread = filled is None or (marks != b"" and self._shared.route(text, database).spelled)
         differed = variables.differences(sent)
-        announced = (variables.announces, self._shared.system.caches_version)
+        announced = (variables.announces, self._shared.system.caches.version)
         hint, settings = self._state.hint, self._state.settings if self._state.known else None
 
         def after(outcome: Outcome) -> None:

@@ -143,7 +143,7 @@ class QuickPath:
     def receiver(self, write: Callable[[bytes], None], long_way: Callable[[bytes], None]) -> Callable[[bytes], None]:
         """What takes the client's bytes. A function, not a method, and no call between the socket and the cache: half
         of a hit's own time."""
-        system, find = self._shared.system, self.hot.get
+        system, position, find = self._shared.system, self._shared.position, self.hot.get
         last_hit = self._last_hit
 
         def received(data: bytes) -> None:
@@ -154,7 +154,7 @@ class QuickPath:
                     last_hit.command = data
                     last_hit.rows = body if len(body) <= MOST_FOUND else b""
                     last_hit.cache = cache
-                    last_hit.moment = system.moment
+                    last_hit.moment = position.moment
                     write(head + body)
                     return
             long_way(data)
@@ -205,7 +205,7 @@ class QuickPath:
         last_hit.command = data
         last_hit.rows = body if len(body) <= MOST_FOUND else b""
         last_hit.cache = cache
-        last_hit.moment = system.moment
+        last_hit.moment = self._shared.position.moment
         return answer
 
     def _find(self, data: bytes) -> Found | None:
@@ -227,7 +227,7 @@ class QuickPath:
             kind = self._kind(found)
             if mode is STRICT or by_clock or kind.by_clock:
                 return False
-            if not shown.give((kind, values, body, text, bound), shared.sequence(), shared.position):
+            if not shown.give((kind, values, body, text, bound), shared.position.sequence(), shared.position.text):
                 return False
         if not transaction.begun:
             self._state.begin_with_hit()

@@ -156,17 +156,17 @@ def columns_of(command: Command) -> Columns:
 
 async def _create(command: CreateCache, system: System, session: SessionView) -> Done:
     await session.may_read(preparable(command.sql), session.database)
-    if command.if_not_exists and command.name and system.find_cache(command.name) is not None:
+    if command.if_not_exists and command.name and system.caches.find(command.name) is not None:
         return Done(f"cache {command.name!r} exists already")
     made_by = MadeBy(Origin.SQL, session.account)
-    info = await system.create_cache(command.name, command.sql, session.database, made_by)
+    info = await system.caches.create(command.name, command.sql, session.database, made_by)
     if info.existed and info.name != command.name:
         return Done(f"the query is cached already, as {info.name!r} ({info.mode})")
     return Done(f"cache {info.name!r} ({info.mode})")
 
 
 async def _drop(command: DropCache, system: System, session: SessionView) -> Done:
-    info = system.find_cache(command.name)
+    info = system.caches.find(command.name)
     if not session.is_admin and (info is None or not _is_own(info, session)):
         # The same whether there is such a cache or not: who asks does not learn what there is.
         raise NotPermitted(
@@ -174,7 +174,7 @@ async def _drop(command: DropCache, system: System, session: SessionView) -> Don
         )
     try:
         # The account again: meanwhile another may have made a cache of that name.
-        await system.drop_cache(command.name, "" if session.is_admin else session.account)
+        await system.caches.drop(command.name, "" if session.is_admin else session.account)
     except UnknownCache:
         if not command.if_exists:
             raise
@@ -187,7 +187,7 @@ async def _drop(command: DropCache, system: System, session: SessionView) -> Don
 
 async def _show_caches(command: ShowCaches, system: System, session: SessionView) -> ResultTable:
     wanted = _wanted(command.like)
-    caches = await system.list_caches()
+    caches = await system.caches.listed()
     may_know = MayKnow(session)
     known = [info async for info in in_slices(caches) if wanted(info.name) and await may_know.of(info)]
     return ResultTable(_CACHES, [_cache_row(info, session) async for info in in_slices(known)])
@@ -323,7 +323,7 @@ def filling(fill: FillProgress) -> str:
 async def _explain(command: ExplainCreateCache, system: System, session: SessionView) -> ResultTable:
     await session.may_read(preparable(command.sql), session.database)
     try:
-        text, _ = await system.explain("", command.sql, session.database)
+        text, _ = await system.caches.explain("", command.sql, session.database)
     except UnsupportedQuery as error:
         text = f"refused: {error.message}\nreason: {error.code}"
     return ResultTable(_EXPLANATION, [(line,) for line in text.rstrip("\n").split("\n")])

@@ -276,7 +276,7 @@ class Session:
             system = shared.system
             clocks = self.state.variables.clocks
             cache = route.opened(system, entry.cache, binary=False, eof=self.context.eof, clocks=clocks)
-            read = CachedRead(data, system.caches_version, cache, values, text, database, route, route)
+            read = CachedRead(data, system.caches.version, cache, values, text, database, route, route)
             read.sent, read.marks, read.upto = sent, marks, upto
             read.forced = entry.steer is Steer.FORCE
             why = NO_REASON if cache.moments.clocks is None else read.to_utc()

@@ -78,7 +78,7 @@ class SessionContext:
         """What EXPLAIN LAST STATEMENT tells."""
         cache = self.last_hit.cache
         if cache is not None:
-            position = self.shared.system.position_at(self.last_hit.moment)
+            position = self.shared.system.position.text_at(self.last_hit.moment)
             return LastStatement(Served.HIT.value, cache.name, hit_rule(self.state), position)
         return LastStatement(*self.last) if self.last is not None else None
 

@@ -156,7 +156,7 @@ class Shared:
         self.utc = utc
         self._follow(zones, packet)
         self._micros = micros
-        self.lives = lives or system.answers
+        self.lives = lives or system.freshness.answers
         self.clock_texts = ClockTexts()
         self.system = system
         self.options = options
@@ -182,8 +182,6 @@ class Shared:
         self.closing: set[Member] = set()
         self.fills: set[asyncio.Task[Answer | Why]] = set()  # that their sessions may have left alone
         self.position = system.position
-        self.sequence = system.sequence
-        self.seconds_since_change = system.seconds_since_change
         self.proxied = proxied
         self._targets: dict[TargetKey, Target] = {}
         self._targets_by_clock: dict[TargetKey, Target] = {}
@@ -353,7 +351,7 @@ class Shared:
         """What a prepared statement is for: one object for all sessions that have prepared this text. `now`: the text
         with what the clock says, which is another a second later; `hint`: that is to stand in it; None where it has no
         place for that. `clocks`: the session's."""
-        version = self.system.caches_version
+        version = self.system.caches.version
         if version != self._targets_of:
             self._targets.clear()
             self._targets_by_clock.clear()
@@ -415,7 +413,7 @@ class Shared:
 
     def has(self, gtids: GtidSet) -> bool:
         """Whether the position has these transactions."""
-        return self.system.demand_after(gtids).met()
+        return self.system.freshness.demand_after(gtids).met()
 
     def refusal(self, state: SessionState, cache: SessionCache) -> Why | None:
         """As `Grants.refusal`."""
@@ -423,7 +421,7 @@ class Shared:
 
     async def reached(self, own: GtidSet) -> bool:
         """Waits, for a bounded time, until the stream has brought a session's own writes."""
-        return await self.system.reached(own, self.options.own_writes_wait)
+        return await self.system.freshness.reached(own, self.options.own_writes_wait)
 
     def keep_fill(self, task: asyncio.Task[Answer | Why]) -> None:
         """It goes on, whatever becomes of the session that has begun it."""

@@ -257,7 +257,7 @@ class Upstream:
         with suppress(SourceError, SourceDown):  # the client has asked for nothing: its next command will tell it
             seen = await coming(self)
             opened = self.state.transaction.in_transaction and not self._lags
-            brought = seen is not None and opened and await shared.system.reached(seen, VISIBLE_SOON)
+            brought = seen is not None and opened and await shared.system.freshness.reached(seen, VISIBLE_SOON)
             if opened and not brought:
                 shared.forecast.rests_until = shared.clock() + REST
         if shown.stage is not Stage.FOLLOWS:
@@ -272,9 +272,9 @@ class Upstream:
         session has seen that it does."""
         shared, at = self._shared, perf_counter_ns()
         self._lags = False
-        if shared.seconds_since_change() >= RECENT:
+        if shared.position.seconds_since_change() >= RECENT:
             return
-        position = shared.position()
+        position = shared.position.text()
         if shared.visible == position:
             return
 
@@ -395,7 +395,7 @@ class Upstream:
         shown, shared = self._context.shown, self._shared
         shown.looked = True
         if shown.stage is Stage.FOLLOWS and shown.at_mysql(
-            shared.sequence(), shared.position(), opens_snapshot=opens_snapshot
+            shared.position.sequence(), shared.position.text(), opens_snapshot=opens_snapshot
         ):
             shared.system.count("mixed_snapshots")
 

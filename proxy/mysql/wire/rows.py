@@ -467,4 +467,4 @@ FORMATS = {
     BINARY: _format(binary=True, eof=False),
     BINARY_EOF: _format(binary=True, eof=True),
 }
-"""All of them by name, for `proxy.port.api.System.register_format`."""
+"""All of them by name, for `proxy.port.api.Formats`."""

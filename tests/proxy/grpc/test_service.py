@@ -167,8 +167,8 @@ def test_a_cache_dropped_and_made_again_is_found_and_one_dropped_for_good_is_unk
         async with serving() as served:
             story = served.client.cache("story")
             await story.get(1)
-            await served.system.drop_cache("story")
-            served.system.add("story", {1: [(1, "renamed")]})
+            await served.system.caches.drop("story")
+            served.system.caches.add("story", {1: [(1, "renamed")]})
             assert await story.get_many([1]) == [[(1, "renamed")]]
             await served.client.drop_cache("story")
             with pytest.raises(errors.UnknownCache, match="no cache 'story'") as failed:

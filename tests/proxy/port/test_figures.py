@@ -142,7 +142,7 @@ def test_the_page_names_every_other_metric(page: str) -> None:
 def test_many_caches_are_told_metric_by_metric() -> None:
     system = FakeSystem()
     for number in range(2 * CACHES_AT_ONCE + 1):
-        system.add(f'c"{number}', {})
+        system.caches.add(f'c"{number}', {})
     lines = asyncio.run(Metrics(system).text()).decode().splitlines()
     told = [line.split()[2] for line in lines if line.startswith("# TYPE upwell_cache_")]
     assert told == sorted(set(told), key=told.index) and "upwell_cache_hits_total" in told

@@ -102,7 +102,7 @@ class Streamed:
         self.rig.engine.state.sizes = Sizes(large=0, rows=1)
         self.pump = Pump(self.rig.engine, cast(Executor, None), 1.0)
         self.told: list[tuple[StreamEvent, int | None]] = []
-        self.pump.on_position = lambda event: self.told.append((event, self.changed()))
+        self.pump.followers = (lambda event: self.told.append((event, self.changed())),)
 
     def changed(self) -> int | None:
         """How many of the rows are changed; None: the key is not held."""

@@ -40,6 +40,7 @@ from proxy.mysql.state.session_variables import PINNED_VALUES, TRACKED, switched
 from proxy.port.reasons import NO_REASON, Reason, Why
 from proxy.settings.quantities import Transactions
 from sqltypes.zone import Zone, fixed
+from tests.support.fake_position import FakePosition
 from tests.support.session_states import hold
 
 GTIDS = GtidSet.parse("00000000-0000-0000-0000-00000000000a:1-3")
@@ -84,19 +85,13 @@ class Around:
     has_all: bool = False
     rights: Why | None = NO_REASON
     character_sets: dict[str, object] = field(default_factory=dict)
-    number: int = 1
+    position: FakePosition = field(default_factory=FakePosition)
 
     def has(self, gtids: GtidSet) -> bool:
         return self.has_all
 
     def refusal(self, state: object, cache: object) -> Why | None:
         return self.rights
-
-    def sequence(self) -> int:
-        return self.number
-
-    def position(self) -> str:
-        return f"position {self.number}"
 
 
 @dataclass
@@ -243,9 +238,9 @@ def test_a_transaction_is_shown_one_state() -> None:
     case.shown.note(cast(Any, case.cache), (1,), b"rows")
     case.shown.holds(1, "position 1")
     assert case.answer() == (None, ""), "still at the position: what is held is what was shown"
-    case.around.number = 2
+    case.around.position.number = 2
     assert case.answer() == (b"rows", AGAIN)
-    case.cache.body, case.around.number = b"others", 2
+    case.cache.body, case.around.position.number = b"others", 2
     case.read.values = (2,)
     assert case.answer() == (b"rows", UNCHANGED)
     case.cache.since = None

@@ -164,7 +164,7 @@ def with_caches() -> FakeSystem:
         "filed": BY_FILE,
         "auto1": MadeBy(Origin.AUTOMATIC, reason="500 reads a minute"),
     }.items():
-        system.add(name, {}, sql=f"SELECT '{name}'").made_by = made_by
+        system.caches.add(name, {}, sql=f"SELECT '{name}'").made_by = made_by
     system.caches["theirs"].why = "unknown_function: SELECT 'theirs'"
     return system
 

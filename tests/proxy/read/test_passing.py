@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from types import SimpleNamespace
 from typing import Any, cast
 
 from external_upquery.passed import Passed
+from proxy.auto.passed_reads import Judge, ProxiedQueries
+from proxy.port.api import WireFormat
 from proxy.port.reasons import Reason
-from proxy.system.system import VISIBLE_SOON, Router
+from proxy.pump.wire_formats import WireFormats
+from proxy.read.passing import VISIBLE_SOON, Passing
+from proxy.source.source import Upqueries
 from tests.support.engine_rig import OLD, Rig, gtids
 
 
@@ -30,16 +33,10 @@ def passed(source: Source) -> tuple[bytes, str]:
     rig = Rig()
     rig.change(2)
     rig.change(3)
-    router = SimpleNamespace(
-        _passed=0,
-        _engine=rig.engine,
-        _executor=source,
-        encoder=lambda format_, columns: lambda rows: repr(rows).encode(),
-        join=lambda format_: b"".join,
-    )
-    answer = asyncio.run(
-        Router._pass(cast(Router, router), "SELECT 1", "test", 0, Reason.NOT_CACHED.why("not cached"), "", None)
-    )
+    formats = WireFormats()
+    formats.register("repr", WireFormat(lambda columns: lambda rows: repr(rows).encode()))
+    passing = Passing(rig.engine, cast(Upqueries, source), formats, ProxiedQueries(cast(Judge, None)), {})
+    answer = asyncio.run(passing.read("SELECT 1", "test", 0, Reason.NOT_CACHED.why("not cached"), "", None))
     return answer.body, answer.position
 
 
