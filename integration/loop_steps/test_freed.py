@@ -76,7 +76,7 @@ async def sessions(proxy: Proxy) -> list[weakref.ref[Any]]:
     await asyncio.to_thread(clients[0].write, b"\x11\0\0\0\3SELECT SLEEP(60)")
     for client in clients:
         client.close()
-    await until(lambda: not (listener.shared.sessions or listener.shared.closing))
+    await until(lambda: not (listener.shared.sessions or listener.shared.sessions.closing))
     return found
 
 

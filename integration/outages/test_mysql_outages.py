@@ -58,7 +58,7 @@ def test_mysql_dies_and_comes_back(own_mysql: OwnMySQL, tmp_path: Path) -> None:
         pause = threading.Event()
         wanted = [data for step, data in hitting.transcript if step == BY_ID.format(1)][-1]
         gone_at = asked_something(beside)
-        beside.until(lambda: len(beside.shared.orphans) == 2)
+        beside.until(lambda: len(beside.shared.sessions.orphans) == 2)
         assert hitting.query(BY_ID.format(1)) == wanted
         hitting.execute(statement, bound_before((struct.pack("<q", 1),)))
         assert pinging.ping()[4] == 0
@@ -70,7 +70,7 @@ def test_mysql_dies_and_comes_back(own_mysql: OwnMySQL, tmp_path: Path) -> None:
         assert monotonic() - gone_at > STALENESS * 0.6, "hits ended too early"
         assert pinging.ping()[4] == 0, "it asks for nothing that nobody knows"
         hitting.close()
-        beside.until(lambda: len(beside.shared.orphans) == 1 and not beside.shared.closing)
+        beside.until(lambda: len(beside.shared.sessions.orphans) == 1 and not beside.shared.sessions.closing)
 
         mysql.start()
         assert pinging.at_end(), "MySQL knows nothing of this session any more"
@@ -113,7 +113,7 @@ def test_mysql_shuts_down_and_comes_back(own_mysql: OwnMySQL, tmp_path: Path) ->
             assert maker.query(f"CREATE CACHE by_id FROM {BY_ID.format('?')}")[4] == 0
         hitting, _ = reader(beside)
         mysql.halt()
-        beside.until(lambda: len(beside.shared.orphans) == 1)
+        beside.until(lambda: len(beside.shared.sessions.orphans) == 1)
         hitting.query(BY_ID.format(1))
         assert last_served(beside) == "hit"
         mysql.start()

@@ -96,7 +96,7 @@ def test_its_cost_is_paid_once(mysql: Server, tmp_path: Path, monkeypatch: pytes
     """Texts that differ in their literals alone are one to it."""
     with beside_database(mysql, "large_reads", tmp_path, *TABLES) as beside, beside.client() as client:
         client.query(LARGE.format(1))
-        route = beside.call(lambda: beside.shared.route(LARGE.format(9).encode(), "large_reads"))
+        route = beside.call(lambda: beside.shared.texts.route(LARGE.format(9).encode(), "large_reads"))
         assert route.large and route.effects.simple
         classified: list[str] = []
         monkeypatch.setattr("proxy.mysql.session.shared.classify", lambda sql, version: classified.append(sql))

@@ -39,7 +39,7 @@ import proxy.mysql.reads.grants
 import proxy.mysql.reads.routes
 import proxy.mysql.session.answered_here
 import proxy.mysql.session.cached_reads
-import proxy.mysql.session.shared
+import proxy.mysql.session.known_texts
 import proxy.mysql.text.text_matcher
 import proxy.port.faults
 import proxy.read.held_answers
@@ -71,9 +71,9 @@ TABLE = (
 # Classes or modules, and what of them is called on behalf of a read, a fill or a change.
 READS: tuple[tuple[Any, str], ...] = (
     (proxy.mysql.text.text_matcher.TextMatcher, "find"),
-    (proxy.mysql.session.shared.Shared, "attach"),
-    (proxy.mysql.session.shared.Shared, "target"),
-    (proxy.mysql.session.shared.Shared, "route"),
+    (proxy.mysql.session.known_texts.KnownTexts, "_attach"),
+    (proxy.mysql.session.known_texts.KnownTexts, "target"),
+    (proxy.mysql.session.known_texts.KnownTexts, "route"),
     (proxy.mysql.reads.bound_types.BoundTypes, "values"),
     (proxy.mysql.reads.routes.Target, "bind"),
     (proxy.mysql.reads.routes.Target, "learn"),

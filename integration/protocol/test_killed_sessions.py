@@ -17,7 +17,7 @@ from integration.support.proxy_thread import START, Beside, proxy_in_thread
 from integration.support.raw_client import RawClient, bound, bound_before
 from integration.support.same_bytes import differences
 from integration.support.served import last_served, read_until_hit
-from proxy.mysql.session.shared import Member
+from proxy.mysql.session.open_sessions import Member
 from proxy.mysql.wire.packets import packet
 
 BY_ID = "SELECT id, n FROM item WHERE id = {}"

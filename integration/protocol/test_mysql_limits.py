@@ -97,7 +97,7 @@ def test_a_session_that_ends_while_its_client_does_not_read_is_let_go(
         beside.until(lambda: not session.relay._writable)
         beside.call(session.relay.close)
         beside.call(beside.proxy.app.mysql.tick)  # type: ignore[union-attr]  # it is there
-        assert beside.shared.closing
+        assert beside.shared.sessions.closing
         later(beside, 100)
         beside.at_rest()
 

@@ -77,7 +77,7 @@ class Beside:
     def at_rest(self) -> None:
         """Returns when no session is left, neither open nor closing."""
         shared = self.shared
-        self.until(lambda: not shared.sessions and not shared.closing and not shared.orphans)
+        self.until(lambda: not shared.sessions and not shared.sessions.closing and not shared.sessions.orphans)
 
 
 @contextmanager

@@ -14,7 +14,7 @@ from typing import ParamSpec
 
 from integration.support.proxy_thread import Beside
 from integration.support.raw_client import RawClient
-from proxy.mysql.session.shared import Member
+from proxy.mysql.session.open_sessions import Member
 
 Given = ParamSpec("Given")
 LIMIT = 60.0  # seconds

@@ -150,7 +150,7 @@ class Play:
             self._listener.tick()
             await self._settle(1)
         shared = self._shared
-        assert not (shared.sessions or shared.closing or shared.orphans), "the session is left"
+        assert not (shared.sessions or shared.sessions.closing or shared.sessions.orphans), "the session is left"
         assert self._client.closed and self._server.closed, "a connection is left"
 
     async def _settle(self, seconds: float) -> None:

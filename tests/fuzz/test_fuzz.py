@@ -13,9 +13,9 @@ import pytest
 
 from proxy.mysql.login.handshake import _Login
 from proxy.mysql.reads.bound_types import BoundTypes
+from proxy.mysql.session.open_sessions import Member, OpenSessions
 from proxy.mysql.session.relay import Relay
 from proxy.mysql.session.session import HANDLERS, Session
-from proxy.mysql.session.shared import Member, Shared
 from proxy.mysql.session.upstream import Upstream
 from proxy.mysql.wire.packets import packet
 from proxy.mysql.wire.responses import Responses
@@ -138,11 +138,11 @@ def test_a_client_that_is_read_without_end_is_found(monkeypatch: pytest.MonkeyPa
 
 
 def test_a_session_that_is_left_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    def nothing(shared: Shared, session: Member) -> None:
+    def nothing(sessions: OpenSessions, session: Member) -> None:
         pass
 
-    monkeypatch.setattr(Shared, "ended", nothing)
-    assert "shared.closing" in first_finding(strict_session)
+    monkeypatch.setattr(OpenSessions, "ended", nothing)
+    assert "shared.sessions.closing" in first_finding(strict_session)
 
 
 def test_an_end_for_no_reason_is_found(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -71,7 +71,7 @@ class AnsweredHere:
 
     def _prepared_question(self, statement: PreparedStatement) -> Question | None:
         shared = self._context.shared
-        asks = not statement.marks and shared.route(statement.text, statement.database).asks
+        asks = not statement.marks and shared.texts.route(statement.text, statement.database).asks
         return shared.questions.asked_by(statement.text) if asks else None
 
     def look_execution(self, statement: PreparedStatement, data: bytes, route: Route, why: Why) -> bool:
@@ -88,7 +88,7 @@ class AnsweredHere:
         await self._upstream.refresh()
         if not self._look_execution(statement, data, route, why):
             context = self._context
-            route = context.shared.large if context.state.variables.changes_marks(statement.text) else route
+            route = context.shared.texts.large if context.state.variables.changes_marks(statement.text) else route
             self._passing.statement(data, route, why, noted=statement.text)
 
     def _look_execution(self, statement: PreparedStatement, data: bytes, route: Route, why: Why) -> bool:

@@ -143,7 +143,7 @@ class CachedReads:
         state, shared, eof = self._state, self._shared, self._context.eof
         if not state.variables.mode_hint or not state.known or read.kind is not read.route:
             return None
-        text, entry, values, route, (instead, _), _ = shared.find(read.text, state, eof=eof)
+        text, entry, values, route, (instead, _), _ = shared.texts.find(read.text, state, eof=eof)
         if instead is None:
             return None
         if entry.cache is None:
@@ -166,7 +166,7 @@ class CachedReads:
         watched = None if read.announced is None else lambda done: watching(self._shared, read, done)
         noted, route = read.wanted or (None, read.route)
         if reads_otherwise(read, self._state):
-            route = self._shared.large
+            route = self._shared.texts.large
         self._passing.statement(
             read.data, route, why, cache=read.cache.name, values=read.values, noted=noted, watched=watched
         )

@@ -95,7 +95,7 @@ class Executions:
             self._announce(statement, target)
         if not target.route.by_clock:
             return target
-        now = shared.by_clock(statement.text, self._state)
+        now = shared.texts.by_clock(statement.text, self._state)
         if now is None or now.first != now.last:
             return target
         target = self._in_its_mode(statement, hint, now.first)
@@ -105,12 +105,12 @@ class Executions:
     def _in_its_mode(self, statement: PreparedStatement, hint: bytes, now: bytes | None = None) -> Target:
         """The target of the text as it is or, where the session's sql_mode counts, of the one with this hint."""
         clocks = self._state.variables.clocks
-        plain = self._shared.target(statement, eof=self._eof, now=now, clocks=clocks)
+        plain = self._shared.texts.target(statement, eof=self._eof, now=now, clocks=clocks)
         assert plain is not None
-        shared, cache = self._shared, plain.cache
-        if not (shared.may_have(hint) if cache is None else hint and self._state.variables.differing(cache.needs)):
+        texts, cache = self._shared.texts, plain.cache
+        if not (texts.may_have(hint) if cache is None else hint and self._state.variables.differing(cache.needs)):
             return plain
-        return self._shared.target(statement, eof=self._eof, now=now, hint=hint, clocks=clocks) or plain
+        return texts.target(statement, eof=self._eof, now=now, hint=hint, clocks=clocks) or plain
 
     def _announce(self, statement: PreparedStatement, target: Target) -> None:
         """The statement may be for another cache than before, or for another plan of it."""

@@ -94,11 +94,11 @@ class MysqlListener:
         for session in list(shared.sessions):
             session.relay.close()
         deadline = min(deadline, shared.clock() + FAREWELL)
-        while shared.closing and shared.clock() < deadline:
+        while shared.sessions.closing and shared.clock() < deadline:
             await asyncio.sleep(0.01)
-        for session in list(shared.closing):
+        for session in list(shared.sessions.closing):
             session.relay.abort()
-        while shared.closing:
+        while shared.sessions.closing:
             await asyncio.sleep(0)
 
     async def _accept(self, listening: socket.socket) -> None:
@@ -169,7 +169,7 @@ class MysqlListener:
 
     async def _end_orphans(self) -> None:
         """The stream alone does not tell that MySQL is back: of what shuts down, it is the last to go."""
-        orphans = list(self.shared.orphans)
+        orphans = list(self.shared.sessions.orphans)
         if await self.shared.system.freshness.answers():
             for session in orphans:
                 session.relay.close()
@@ -178,7 +178,7 @@ class MysqlListener:
         """To be called now and then. A session whose connection MySQL ended goes, unless MySQL cannot be reached at
         all: then it keeps its hits."""
         shared = self.shared
-        if shared.orphans and shared.system.source_up() and self._looking.done():
+        if shared.sessions.orphans and shared.system.source_up() and self._looking.done():
             self._looking = asyncio.get_running_loop().create_task(self._end_orphans())
         now = shared.now = shared.clock()
         if now - self._lapsed_at > REMEMBERED:
@@ -198,7 +198,7 @@ class MysqlListener:
                 relay.close()
             elif now - session.server_used_at > session.state.variables.keep_alive > now - session.active_at:
                 session.ping_server()
-        for session in list(shared.closing):
+        for session in list(shared.sessions.closing):
             if now - session.relay.closed_at > TAKE:
                 session.relay.abort()
 

@@ -140,7 +140,7 @@ class PassThrough:
         effects = route.effects
         self._relay.free()
         if passing.victim is not None and not failed:
-            self._shared.interrupt(passing.victim)
+            self._shared.sessions.interrupt(passing.victim)
         if passing.executed is not None:
             passing.executed.failed = failed
         if outcome.state and state.token:

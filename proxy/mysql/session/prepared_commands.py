@@ -62,7 +62,7 @@ class PreparedCommands:
 
     def _may_read(self, text: bytes) -> bool:
         """Whether it may be a read."""
-        kind = self._shared.route(text, self._state.database).statement.kind
+        kind = self._shared.texts.route(text, self._state.database).statement.kind
         return kind in MAY_BE_CACHED or self._state.variables.changes_marks(text)
 
     async def _prepare_known(self, data: bytes) -> None:
@@ -75,7 +75,7 @@ class PreparedCommands:
         marks = variables.marks_of(sent) if self._state.known else b""
         filled = variables.as_filled(sent) if marks or not variables.changes_marks(sent) else None
         text = sent if filled is None else filled
-        misread = filled is None or (marks != b"" and self._shared.route(text, database).spelled)
+        misread = filled is None or (marks != b"" and self._shared.texts.route(text, database).spelled)
         differed = variables.differences(sent)
         announced = (variables.announces, self._shared.system.caches.version)
         hint, settings = self._state.hint, self._state.settings if self._state.known else None
@@ -98,15 +98,15 @@ class PreparedCommands:
         if statement is None and self._own_sql.executes(data):
             return
         if statement is None or len(data) < 14:
-            self._passing.statement(data, self._shared.large, UNKNOWN)
+            self._passing.statement(data, self._shared.texts.large, UNKNOWN)
             return
         variables = state.variables
         marks = variables.marks_of(statement.sent) if variables.marks else b""
         if statement.misread or (state.known and marks != statement.marks):
             statement.bound.types = None
-            self._passing.statement(data, self._shared.large, READ_OTHERWISE)
+            self._passing.statement(data, self._shared.texts.large, READ_OTHERWISE)
             return
-        state.asks_first |= not state.known and self._shared.asks_clock(statement)
+        state.asks_first |= not state.known and self._shared.texts.route(statement.text, statement.database).by_clock
         again = self._context.shown.began != ""
         asked = self._executions.look(statement, data, again=again)
         target, why, given, text = asked.target, asked.why, asked.given, statement.text
@@ -128,7 +128,7 @@ class PreparedCommands:
             self._relay.fail(self._shared.forced(why))
             return
         if marks != statement.marks:
-            route = self._shared.large
+            route = self._shared.texts.large
         none &= not statement.bound.turned  # else no cache would have its executions
         if none and not statement.parameters and self._passing.bound_here(data, route):
             return

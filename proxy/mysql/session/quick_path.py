@@ -36,9 +36,9 @@ from proxy.mysql.reads.last_hit import MOST_FOUND
 from proxy.mysql.reads.prepared_statement import PreparedStatement
 from proxy.mysql.reads.routes import Target
 from proxy.mysql.reads.shown import ShownKind
+from proxy.mysql.session.known_texts import Looked
 from proxy.mysql.session.own_transactions import LONGEST, Bounds
 from proxy.mysql.session.session_context import SessionContext
-from proxy.mysql.session.shared import Looked
 from proxy.mysql.wire.packets import COM_QUERY, COM_STMT_EXECUTE, PLAIN_STATUS
 from proxy.mysql.wire.rows import end_size, joined
 from proxy.port.api import Lookup, ParameterValue
@@ -305,12 +305,12 @@ class QuickPath:
         if text is None:
             return None
         quoted, looked = text is not sent, None
-        entry, values = self._shared.texts.find(text, self._state.database)
+        entry, values = self._shared.texts.entries.find(text, self._state.database)
         route = entry.attached
         by_clock = route.by_clock if route is not None else MAY_HAVE.search(sent) is not None
         hinted = self._variables.mode_hint != b"" and route not in self.kinds
         if hinted or by_clock:
-            looked = self._shared.find(text, self._state, eof=self._context.eof)
+            looked = self._shared.texts.find(text, self._state, eof=self._context.eof)
             text, entry, values, route, *_ = looked
         unsure = looked is not None and looked.upto is not None
         head = None if unsure else self.kinds.get(route)

@@ -27,6 +27,7 @@ from proxy.mysql.reads.routes import NO_CACHE, SKIPPED
 from proxy.mysql.session.answered_here import AnsweredHere
 from proxy.mysql.session.cached_reads import CachedReads
 from proxy.mysql.session.change_user import AccountChange
+from proxy.mysql.session.known_texts import Looked
 from proxy.mysql.session.own_sql import OwnSql
 from proxy.mysql.session.own_transactions import Bounds
 from proxy.mysql.session.pass_through import PassThrough
@@ -35,7 +36,7 @@ from proxy.mysql.session.questions_to_mysql import Asked, FirstQuestions, ask_al
 from proxy.mysql.session.quick_path import QuickPath
 from proxy.mysql.session.relay import Relay
 from proxy.mysql.session.session_context import context_of
-from proxy.mysql.session.shared import Looked, Shared
+from proxy.mysql.session.shared import Shared
 from proxy.mysql.session.upstream import Upstream
 from proxy.mysql.state.session_rules import untold
 from proxy.mysql.text.own_sql_syntax import LastStatement
@@ -134,7 +135,7 @@ class Session:
         self.relay.commands.limit(self.state.variables.values.get("max_allowed_packet", ""))
 
     async def outlive(self) -> None:
-        await self.upstream.outlive(lambda: self.shared.orphaned(self))
+        await self.upstream.outlive(lambda: self.shared.sessions.orphans.add(self))
 
     def last_look(self) -> Coroutine[None, None, None] | None:
         return self.upstream.last_look() if self.state.hides_writes and self.upstream.alive else None
@@ -142,12 +143,12 @@ class Session:
     def ending(self) -> None:
         if self.state.variables.unlogged or self.state.hides_writes:  # its last statement may have been done
             self.upstream.wrote_unlogged(schema=True)
-        self.shared.ending(self)
+        self.shared.sessions.ending(self)
 
     def ended(self) -> None:
         self.passing.ended()
         self.context.shown.release()
-        self.shared.ended(self)
+        self.shared.sessions.ended(self)
 
     # -- as who looks after all sessions sees it -----------------------------------------------------------------------
 
@@ -212,7 +213,7 @@ class Session:
         if command == COM_STMT_PREPARE:
             self.upstream.forward(data, Kind.PREPARED, nobody_is_told)
         else:
-            self.passing.statement(data, self.shared.large, why)
+            self.passing.statement(data, self.shared.texts.large, why)
         return True
 
     def large(self, data: bytes) -> None:
@@ -230,7 +231,7 @@ class Session:
             statement = self.upstream.executed_by(data)
             if statement is not None:
                 statement.bound.types = None
-            self.passing.statement(data, self.shared.large, TOO_LARGE)
+            self.passing.statement(data, self.shared.texts.large, TOO_LARGE)
         elif command == COM_BINLOG_DUMP_GTID:
             self._dump(data)
         else:
@@ -245,19 +246,19 @@ class Session:
             try:
                 sent = sent[text_at(sent) :]
             except Malformed as reason:
-                self.passing.statement(data, self.shared.large, Reason.OTHER.why(str(reason)))
+                self.passing.statement(data, self.shared.texts.large, Reason.OTHER.why(str(reason)))
                 return
         state = self.state
         marks = state.variables.marks_of(sent) if state.variables.marks and state.known else b""
         filled = state.variables.as_filled(sent) if marks else sent
         if filled is None:
-            self.passing.statement(data, self.shared.large, READ_OTHERWISE)
+            self.passing.statement(data, self.shared.texts.large, READ_OTHERWISE)
             return
         at_hand, self.quick.looked = self.quick.looked, None
         if at_hand is not None and at_hand[0] is data:
             looked = at_hand[1]
         else:
-            looked = self.shared.find(filled, state, eof=self.context.eof)
+            looked = self.shared.texts.find(filled, state, eof=self.context.eof)
         told = TOLD in sent and not looked.route.is_command
         if told or (marks and looked.route.spelled):
             self.passing.statement(data, looked.route, TELLS if told else NAMED_BY_QUOTES)
@@ -286,7 +287,7 @@ class Session:
                 self.reads.look(read)
             return
         if not marks and self.state.variables.marks and self.state.variables.changes_marks(text):
-            route = shared.large  # perhaps: for a cached read MySQL would be asked
+            route = shared.texts.large  # perhaps: for a cached read MySQL would be asked
         why = (differing or NO_CACHE) if entry.cache is None else MORE
         again = entry.cache is None and entry.steer is not Steer.SKIP and not more
         if again and self.context.shown.began and self.reads.says_again(data, sent):

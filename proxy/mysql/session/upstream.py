@@ -148,7 +148,7 @@ class Upstream:
     def _begins(self, data: bytes) -> bool:
         """Whether a command begins a transaction."""
         text = self._executed_text(data)
-        return bool(text) and self._shared.route(text, self.state.database).statement.kind is StatementKind.BEGIN
+        return bool(text) and self._shared.texts.route(text, self.state.database).statement.kind is StatementKind.BEGIN
 
     def _executed_text(self, data: bytes) -> bytes:
         """What a command executes or prepares; b"" of other commands, and of one that is malformed."""
@@ -170,7 +170,7 @@ class Upstream:
         text = self._executed_text(data)
         if not text:
             return False
-        route = self._shared.route(text, self.state.database)
+        route = self._shared.texts.route(text, self.state.database)
         statement = route.statement
         if not (statement.of_last or statement.of_found) or not route.effects.simple:
             return False

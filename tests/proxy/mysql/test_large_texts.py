@@ -34,8 +34,8 @@ def test_no_text_is_taken_for_more_harmless_than_it_is(seed: int) -> None:
             text = f"SELECT {NAMED} FROM t WHERE a = {opens}{quote}{within}{closes}{quote}\n"
             if rng.random() < 0.3:
                 text = f"SELECT {NAMED}, f {rng.choice(BETWEEN)} () AS h FROM t"
-            route = shared.route(text.encode(), "d")
-            assert shared.texts.find(text.encode(), "d")[0].large
+            route = shared.texts.route(text.encode(), "d")
+            assert shared.texts.entries.find(text.encode(), "d")[0].large
             own = effects_of(classify(text, (9, 7, 0)))
             assert own.simple or not route.effects.simple, text
             plain += route.effects.simple

@@ -26,7 +26,7 @@ def test_a_list_of_placeholders_makes_no_text_too_large_to_be_looked_at(count: i
     """Else the session would count as one whose temporary tables may hide cached ones, for as long as it lasts."""
     loop = asyncio.new_event_loop()
     try:
-        route = shared(loop).route(f"SELECT a FROM t WHERE id IN ({questions(count)}) AND b = ?".encode(), "d")
+        route = shared(loop).texts.route(f"SELECT a FROM t WHERE id IN ({questions(count)}) AND b = ?".encode(), "d")
     finally:
         loop.close()
     assert route.statement.kind is Kind.READ and not route.effects.hides_tables and route.effects.simple
@@ -44,7 +44,7 @@ def test_a_list_of_placeholders_makes_no_text_too_large_to_be_looked_at(count: i
 def test_what_is_no_plain_read_is_none_with_a_list_of_placeholders(text: str) -> None:
     loop = asyncio.new_event_loop()
     try:
-        route = shared(loop).route(text.encode(), "d")
+        route = shared(loop).texts.route(text.encode(), "d")
     finally:
         loop.close()
     assert route.effects.locks or route.effects.hides_tables

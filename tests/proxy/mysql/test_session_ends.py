@@ -69,7 +69,7 @@ def on_bench(scenario: Callable[[Bench], Awaitable[None]]) -> None:
         bench.client.reset()
         bench.server.reset()
         await bench.settle()
-        assert not (bench.shared.sessions or bench.shared.closing)
+        assert not (bench.shared.sessions or bench.shared.sessions.closing)
 
     with none_unraised(), capture_logs() as logged:
         loop.run_until_complete(run())
