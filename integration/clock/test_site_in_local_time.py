@@ -87,8 +87,8 @@ def how(beside: Beside) -> str:
 
     def told() -> str:
         (session,) = beside.shared.sessions
-        assert session.last_statement is not None
-        return session.last_statement.served
+        assert session.context.last_statement is not None
+        return session.context.last_statement.served
 
     beside.until(lambda: len(beside.shared.sessions) == 1)
     return beside.call(told)

@@ -84,7 +84,7 @@ class Judge:
         """How the proxy has answered the session's last statement, and why."""
         for session in list(self.beside.shared.sessions):
             if getattr(session, "connection_id", None) == self.number:
-                last = session.last_statement
+                last = session.context.last_statement
                 return (last.served, last.reason) if last is not None else ("", "")
         return "", ""
 

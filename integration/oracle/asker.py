@@ -252,7 +252,7 @@ class Asker:
     def served(self) -> tuple[str, str]:
         """How the last statement through the proxy was answered (hit, miss, passed), and why."""
         for session in list(self.beside.shared.sessions):
-            last = session.last_statement
+            last = session.context.last_statement
             if last is not None:
                 return last.served, last.reason
         return "", ""

@@ -409,7 +409,7 @@ class World:
     def served_to(self, client: RawClient) -> tuple[str, str]:
         for session in list(self.asker.beside.shared.sessions):
             if session.connection_id == client.greeting.connection_id:
-                last = session.last_statement
+                last = session.context.last_statement
                 return (last.served, last.reason) if last is not None else ("", "")
         return "", ""
 

@@ -279,10 +279,10 @@ def test_a_session_in_use_by_hot_hits_only_is_not_idle(beside: Beside) -> None:
         session = session_of(beside)
         later = beside.shared.clock() + 1000
         client.execute(statement, again(client, integer(2)))
-        beside.call(lambda: session.note_use(later))
-        assert session.active_at == later
-        beside.call(lambda: session.note_use(later + 1000))
-        assert session.active_at == later
+        beside.call(lambda: session.context.note_use(later))
+        assert session.context.active_at == later
+        beside.call(lambda: session.context.note_use(later + 1000))
+        assert session.context.active_at == later
 
 
 def test_as_many_ways_to_execute_as_a_client_likes_take_no_memory(beside: Beside) -> None:

@@ -410,7 +410,7 @@ def test_a_client_that_does_not_read_holds_little(beside: Beside, algorithm: str
     with through(beside, receive_buffer=4096, **options) as client:
         client.write(packet(client.text(text), 0))
         relay = next(one for one in beside.shared.sessions if one.connection_id == client.greeting.connection_id).relay
-        beside.until(lambda: relay.stalled is not None)
+        beside.until(lambda: relay.client.stalled is not None)
         assert beside.call(relay.client.transport.get_write_buffer_size) < 4 * SOCKET_HIGH
         assert client.note("all", client.result()) == wanted
 

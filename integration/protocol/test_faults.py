@@ -256,7 +256,7 @@ def last_hit(beside: Beside, client: RawClient) -> bool:
     client.query(BY_ID.format(1))
     beside.until(lambda: True)
     return any(
-        session.last_statement is not None and session.last_statement.served == "hit"
+        session.context.last_statement is not None and session.context.last_statement.served == "hit"
         for session in beside.shared.sessions
         if isinstance(session, Session)
     )

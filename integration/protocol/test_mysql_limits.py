@@ -94,7 +94,7 @@ def test_a_session_that_ends_while_its_client_does_not_read_is_let_go(
         for _ in range(20):
             client.write(packet(client.text(BY_ID.format(2)), 0))
         (session,) = beside.shared.sessions
-        beside.until(lambda: not session.relay._writable)
+        beside.until(lambda: not session.relay.client.writable)
         beside.call(session.relay.close)
         beside.call(beside.proxy.app.mysql.tick)  # type: ignore[union-attr]  # it is there
         assert beside.shared.sessions.closing
@@ -116,7 +116,7 @@ def test_a_client_that_takes_nothing_any_more_is_given_up(mysql: Server, databas
         for _ in range(20):
             client.write(packet(client.text(BY_ID.format(2)), 0))
         (session,) = beside.shared.sessions
-        beside.until(lambda: not session.relay._writable)
+        beside.until(lambda: not session.relay.client.writable)
         later(beside, 100)
         beside.at_rest()
 

@@ -50,7 +50,7 @@ def last_served(beside: Beside, client: RawClient | None = None) -> str:
 
     def told() -> str:
         (session,) = sessions()
-        last = session.last_statement
+        last = session.context.last_statement
         assert last is not None
         return f"{last.served} {last.reason}".strip()
 

@@ -131,7 +131,7 @@ def warm(asker: Asker, ask: Callable[[], object]) -> None:
 
 
 def lasts(asker: Asker) -> list[LastStatement]:
-    found = [session.last_statement for session in asker.beside.shared.sessions]
+    found = [session.context.last_statement for session in asker.beside.shared.sessions]
     return [last for last in found if last is not None]
 
 

@@ -169,13 +169,13 @@ class Play:
             "of a login": len(dialogue.left) if dialogue is not None else 0,
             "for the client": self._client.largest,
             "for MySQL": self._server.largest,
-            "answers": sum(map(len, relay.out)),
+            "answers": sum(map(len, relay.client.out)),
             "of answers": 0 if self._wild else len(relay.server.responses._held),
         }
         assert all(size < MUCH for size in held.values()), f"bytes are held: {held}"
         relay.check_invariants()
         self._session.quick.check_invariants()
-        held_up = relay.busy or relay.commands.pending or not relay._writable
+        held_up = relay.busy or relay.commands.pending or not relay.client.writable
         assert not (held_up and self._session.quick.hot), "the shortest way is open, and something comes first"
 
     def _check_at_rest(self) -> None:
@@ -190,7 +190,7 @@ class Play:
             if not self._wild:
                 assert not exchanges or self._upstream.waits, "an answer of MySQL's was overlooked"
             return
-        assert relay.task is None and not exchanges and not relay.out, "not busy, and something is under way"
+        assert relay.task is None and not exchanges and not relay.client.out, "not busy, and something is under way"
         assert self._client.reading and self._server.reading, "nothing is under way, and a socket is not read"
         assert not self._client.waiting, "bytes of the client were not read"
         head = commands._data[commands._at : commands._at + 4]

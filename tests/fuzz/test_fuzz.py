@@ -19,6 +19,7 @@ from proxy.mysql.session.session import HANDLERS, Session
 from proxy.mysql.session.upstream import Upstream
 from proxy.mysql.wire.packets import packet
 from proxy.mysql.wire.responses import Responses
+from proxy.mysql.wire.sockets import ClientWire
 from sqltypes.errors import UpwellError
 from tests.fuzz import run
 from tests.fuzz.decoders import TARGETS, BytesCase
@@ -102,10 +103,10 @@ def test_a_task_that_fails_is_found_by_its_log(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_a_session_that_never_answers_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    def nothing(relay: Relay, data: bytes) -> None:
+    def nothing(client: ClientWire, data: bytes) -> None:
         pass
 
-    monkeypatch.setattr(Relay, "_forward_answer", nothing)
+    monkeypatch.setattr(ClientWire, "forward", nothing)
     steps = (("client", packet(b"\x03SELECT 1", 0)),)
     assert "seen.missing" in first_finding(lambda rng: SessionCase(1, 1 << 19, 0.0, True, steps))
 
@@ -119,13 +120,13 @@ def test_commands_that_wait_for_ever_are_found(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_answers_out_of_order_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    flushed = Relay.flush
+    flushed = ClientWire.flush
 
-    def flush(relay: Relay) -> None:
-        relay.out.reverse()
-        flushed(relay)
+    def flush(client: ClientWire) -> None:
+        client.out.reverse()
+        flushed(client)
 
-    monkeypatch.setattr(Relay, "flush", flush)
+    monkeypatch.setattr(ClientWire, "flush", flush)
     assert "strict_client.py:_compare" in first_finding(strict_session)
 
 
@@ -133,7 +134,7 @@ def test_a_client_that_is_read_without_end_is_found(monkeypatch: pytest.MonkeyPa
     def nothing(relay: Relay) -> None:
         pass
 
-    monkeypatch.setattr(Relay, "_mind_reading", nothing)
+    monkeypatch.setattr(Relay, "mind_reading", nothing)
     assert "size < MUCH" in first_finding(strict_session)
 
 
@@ -269,12 +270,12 @@ def test_an_answer_that_is_another_commands_is_none(answer: bytes) -> None:
 def test_a_strict_client_sees_that_rows_are_lost(monkeypatch: pytest.MonkeyPatch) -> None:
     case = SessionCase(1, 1 << 19 | 1 << 24, 0.0, True, (("client", packet(b"\x03SELECT 1", 0)),) * 9)
     case.run(Counter())
-    forwarded = Relay._forward_answer
+    forwarded = ClientWire.forward
 
-    def half(relay: Relay, data: bytes) -> None:
-        forwarded(relay, data[: len(data) // 2] if len(data) > 100 else data)
+    def half(client: ClientWire, data: bytes) -> None:
+        forwarded(client, data[: len(data) // 2] if len(data) > 100 else data)
 
-    monkeypatch.setattr(Relay, "_forward_answer", half)
+    monkeypatch.setattr(ClientWire, "forward", half)
     failures: list[Callable[[], None]] = []
     for seed in range(5):
         try:

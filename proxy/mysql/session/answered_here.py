@@ -125,7 +125,7 @@ class AnsweredHere:
         if number is not None and reply.rows:
             reply = reply.of(number)
         before, behind = reply.packets(context.state.transaction.status)
-        self._relay.answer(before + behind)
+        self._relay.client.answer(before + behind)
         context.last_hit.hit(data, Warned(behind) if reply.warned else behind)
         context.note("answered", "", ASKED_OF_SESSION)
         context.shared.system.count("session_questions")

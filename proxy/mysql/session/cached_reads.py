@@ -116,7 +116,7 @@ class CachedReads:
         except (SourceError, SourceDown, Malformed):  # MySQL's own
             raise
         except Exception as error:
-            if self._relay.out or self._upstream.server.responses.exchanges:  # it has its answer
+            if self._relay.client.out or self._upstream.server.responses.exchanges:  # it has its answer
                 raise
             why = self._shared.note_fault(read.cache.name, error, text=repr(read.text)[:2000])
             self.pass_read(read, why)
@@ -161,7 +161,7 @@ class CachedReads:
         if why.other_state and self.says_again(read.data, read.sent, statement, read.given):
             return
         if read.forced:
-            self._relay.fail(self._shared.forced(why))
+            self._relay.client.fail(self._shared.forced(why))
             return
         watched = None if read.announced is None else lambda done: watching(self._shared, read, done)
         noted, route = read.wanted or (None, read.route)
@@ -493,7 +493,7 @@ class CachedReads:
         self._state.begin_with_hit()
         status = self._state.transaction.status
         plain = status == PLAIN_STATUS
-        self._relay.answer(head + body if plain else joined(head, body, status, eof=self._context.eof))
+        self._relay.client.answer(head + body if plain else joined(head, body, status, eof=self._context.eof))
         self._context.last_hit.hit(data, body, found)
 
     def _send(self, read: CachedRead, body: bytes) -> None:

@@ -188,18 +188,22 @@ class MysqlListener:
                 session.forget_rights()
         for session in list(shared.sessions):
             relay = session.relay
-            session.note_use(now)
-            if relay.stalled and relay.stands_still(now, TAKE):
+            session.context.note_use(now)
+            if relay.client.stands_still(now, TAKE):
                 relay.close()
                 relay.abort()
             elif relay.busy:
                 continue
-            elif shared.options.idle and now - session.active_at > shared.options.idle:
+            elif shared.options.idle and now - session.context.active_at > shared.options.idle:
                 relay.close()
-            elif now - session.server_used_at > session.state.variables.keep_alive > now - session.active_at:
+            elif (
+                now - session.context.server_used_at
+                > session.state.variables.keep_alive
+                > now - session.context.active_at
+            ):
                 session.ping_server()
-        for session in list(shared.sessions.closing):
-            if now - session.relay.closed_at > TAKE:
+        for session, since in list(shared.sessions.closing.items()):
+            if now - since > TAKE:
                 session.relay.abort()
 
 

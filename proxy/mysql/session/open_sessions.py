@@ -2,36 +2,24 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from proxy.mysql.session.relay import Relay
 from proxy.mysql.state.session_state import SessionState
-from proxy.mysql.text.own_sql_syntax import LastStatement
+
+if TYPE_CHECKING:
+    from proxy.mysql.session.session_context import SessionContext
 
 
 class Member(Protocol):
     """A session, as who looks after all of them sees it."""
 
+    context: SessionContext
     relay: Relay
     state: SessionState
 
     @property
     def connection_id(self) -> int: ...
-
-    @property
-    def active_at(self) -> float:
-        """When the client has last sent a command, as of the last tick."""
-        ...
-
-    @property
-    def server_used_at(self) -> float:
-        """When MySQL has last been sent one."""
-        ...
-
-    @property
-    def last_statement(self) -> LastStatement | None: ...
-
-    def note_use(self, now: float) -> None: ...
 
     def ping_server(self) -> None: ...
 
@@ -46,12 +34,12 @@ class Member(Protocol):
 
 class OpenSessions(set[Member]):
     """Those that have not ended. `orphans`: of them, those that have lost MySQL, and live by their hits. `closing`:
-    those that have ended, whose connections are still open."""
+    those that have ended, and since when; their connections are still open."""
 
     def __init__(self) -> None:
         super().__init__()
         self.orphans: set[Member] = set()
-        self.closing: set[Member] = set()
+        self.closing: dict[Member, float] = {}
 
     def note_zones(self) -> None:
         """The clocks of a time zone are known that were not."""
@@ -68,12 +56,12 @@ class OpenSessions(set[Member]):
             if member.connection_id == connection_id:
                 member.interrupt()
 
-    def ending(self, session: Member) -> None:
+    def ending(self, session: Member, now: float) -> None:
         """It is over; its connections may still be open."""
         self.discard(session)
         self.orphans.discard(session)
-        self.closing.add(session)
+        self.closing[session] = now
 
     def ended(self, session: Member) -> None:
         """Both connections are closed."""
-        self.closing.discard(session)
+        self.closing.pop(session, None)

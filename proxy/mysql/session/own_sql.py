@@ -45,7 +45,7 @@ class OwnSql:
         try:
             command = recognise(text.decode("utf-8", "replace"))
         except ParseError as error:
-            self._relay.fail(error)
+            self._relay.client.fail(error)
             return True
         if command is None:
             return False
@@ -61,7 +61,7 @@ class OwnSql:
         if isinstance(found, Done):
             self._upstream.ok(state.transaction.status, found.info)
         else:
-            self._relay.answer(
+            self._relay.client.answer(
                 await result(found.columns, found.rows, eof=eof, status=state.transaction.status, binary=binary)
             )
 
@@ -73,13 +73,13 @@ class OwnSql:
         try:
             command = recognise(text.decode("utf-8", "replace")) if may_be_command(text) else None
         except ParseError as error:
-            self._relay.fail(error)
+            self._relay.client.fail(error)
             return True
         if command is None:
             return False
         own, eof = self._context.own, self._context.eof
         if len(own) >= MOST:
-            self._relay.answer(packet(error_payload(1461, "42000", f"more than {MOST} prepared statements"), 1))
+            self._relay.client.answer(packet(error_payload(1461, "42000", f"more than {MOST} prepared statements"), 1))
             return True
         self._number += 1
         id_ = (FIRST_ID | self._number & FIRST_ID - 1).to_bytes(4, "little")
@@ -88,7 +88,7 @@ class OwnSql:
         head = b"\0" + id_ + len(payloads).to_bytes(2, "little") + bytes(5)
         end = [end_payload(self._context.state.transaction.status, deprecate_eof=False)] if payloads and eof else []
         packets = (packet(payload, number) for number, payload in enumerate((head, *payloads, *end), 1))
-        self._relay.answer(b"".join(packets))
+        self._relay.client.answer(b"".join(packets))
         return True
 
     def executes(self, data: bytes) -> bool:

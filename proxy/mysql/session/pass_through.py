@@ -109,8 +109,8 @@ class PassThrough:
             state.passed = cache != "" or route.large or (why is NO_CACHE and shared.system.caches.rebuilding)
         context.note(PASSED, cache, why)
         shared.passed += 1
-        if relay.out:
-            relay.flush()
+        if relay.client.out:
+            relay.client.flush()
         relay.occupy()
         context.server_used_at = context.active_at
         relay.server.send(data, self._exchange if watched is None else watched(self._passed))
@@ -189,7 +189,7 @@ class PassThrough:
         """Whether it was a BEGIN, COMMIT or ROLLBACK that MySQL need not hear of: it is answered."""
         answer = self._bounds.answer(data, route)
         if answer is not None:
-            self._relay.answer(answer)
+            self._relay.client.answer(answer)
         return answer is not None
 
     # -- what MySQL must do before -------------------------------------------------------------------------------------

@@ -125,7 +125,7 @@ class PreparedCommands:
         if asks and self._answered.look_execution(statement, data, route, why):
             return
         if target.forced:
-            self._relay.fail(self._shared.forced(why))
+            self._relay.client.fail(self._shared.forced(why))
             return
         if marks != statement.marks:
             route = self._shared.texts.large
@@ -139,13 +139,13 @@ class PreparedCommands:
         self._statements.pop(data[5:9], None)
         self._bounds.forget()
         if not self._own_sql.closes(data):
-            self._relay.send_unanswered(data)
+            self._relay.server.send_unanswered(data)
 
     def long_data(self, data: bytes) -> None:
         if self._own_sql.has(data):  # they have no parameters, and nobody answers this
             return
         self.note_long_data(data)
-        self._relay.send_unanswered(data)
+        self._relay.server.send_unanswered(data)
 
     def note_long_data(self, data: bytes) -> None:
         statement = self._upstream.statement_of(data)

@@ -26,10 +26,9 @@ import structlog
 from proxy.mysql.login.logged_in import LoggedIn
 from proxy.mysql.session.relay_roles import GONE, Dialogue, Handler, Quick
 from proxy.mysql.wire.compressed_client import CompressedClient
-from proxy.mysql.wire.error_numbers import statement_error
 from proxy.mysql.wire.packets import CLIENT_DEPRECATE_EOF, CLIENT_SESSION_TRACK, Malformed, error_payload, packet
 from proxy.mysql.wire.responses import Responses
-from proxy.mysql.wire.sockets import HELD, SOCKET_HIGH, WHOLE, ClientWire, Commands, ServerWire, TooLarge
+from proxy.mysql.wire.sockets import HELD, SOCKET_HIGH, ClientWire, Commands, ServerWire, TooLarge
 from sqltypes.errors import SourceDown, UpwellError
 
 log = structlog.get_logger("upwell.mysql")
@@ -55,40 +54,32 @@ class Relay:
         self.commands = Commands(largest)
         self.busy = True  # until the session is known
         self.closed = False
-        self.closed_at = 0.0
         self.task: asyncio.Task[None] | None = None
         self.orphan = False  # MySQL has gone; what is in memory is still told
         self._leaving = False  # the client goes, or has gone: what is under way is the last look at its session
         self._verdict: asyncio.Task[None] | None = None  # whether the session is over, sought beside what is under way
         self.dialogue: Dialogue | None = None
-        self.out: list[bytes] = []  # answers of this turn
-        # Since when the client has taken nothing, and how many bytes wait for it; None while its socket takes bytes.
-        self.stalled: tuple[float, int] | None = None
         self._handler = handler
         self._quick = quick
-        self._clock = clock
-        self._whole = min(WHOLE, largest)
-        self._writable = self._server_writable = True  # a socket takes bytes
-        self._reading = True  # from the client
         self._sent_at_rest = -1  # `ServerWire.sent` as nothing was under way last
+        self._below = logged_in.server.below
+        transport = logged_in.client.transport
+        self.compressed: CompressedClient | None = None
+        if logged_in.compression is not None:
+            self.compressed = CompressedClient(transport, logged_in.compression, self)
+            transport = cast(asyncio.Transport, self.compressed)  # it has what is used of one
+        self.client = ClientWire(self, transport, clock)
+        if self.compressed is not None:
+            self.compressed.protocol = self.client
         responses = Responses(
-            self._forward_answer,
+            self.client.forward,
             self._on_farewell,
             deprecate_eof=bool(logged_in.capabilities & CLIENT_DEPRECATE_EOF),
             session_track=bool(logged_in.capabilities & CLIENT_SESSION_TRACK),
             keep_state=keep_state,
             file_wanted=self._on_file_wanted,
         )
-        self._below = logged_in.server.below
         self.server = ServerWire(self, logged_in.server.transport, responses, self._below)
-        transport = logged_in.client.transport
-        self.compressed: CompressedClient | None = None
-        if logged_in.compression is not None:
-            self.compressed = CompressedClient(transport, logged_in.compression, self)
-            transport = cast(asyncio.Transport, self.compressed)  # it has what is used of one
-        self.client = ClientWire(self, transport)
-        if self.compressed is not None:
-            self.compressed.protocol = self.client
 
     def take_over(self, logged_in: LoggedIn) -> tuple[bytes, bytes]:
         """Takes the connections over; what was read of MySQL and of the client beyond the login. Raises Lost."""
@@ -107,11 +98,11 @@ class Relay:
         received = self._quick.receiver(write, self.on_bytes)
         if self._below is None:
             return received
-        is_closing, look = self._below.is_closing, self.server.look
+        is_closing = self._below.is_closing
 
         def received_behind_look(data: bytes) -> None:
             if is_closing():
-                look()
+                self.server.look()
             received(data)
 
         return received_behind_look
@@ -123,19 +114,20 @@ class Relay:
         if self.busy:
             self._on_bytes_ahead(data)
             return
-        if self._writable and not self.commands.pending and len(data) > 9:
+        client = self.client
+        if client.writable and not self.commands.pending and len(data) > 9:
             if self._quick.kinds:
                 answer = self._quick.answer(data, alone=True)
                 if answer is not None:
-                    self.client.write(answer)
+                    client.write(answer)
                     return
-            if data[0] | data[1] << 8 | data[2] << 16 == len(data) - 4 < self._whole:
+            if data[0] | data[1] << 8 | data[2] << 16 == len(data) - 4 < self.commands.whole:
                 try:
                     self._go_long_way(data)
                 except Malformed as error:
                     self.break_off(error)
-                if self.out:
-                    self.flush()
+                if client.out:
+                    client.flush()
                 return
         self._quick.cool()
         self.commands.add(data)
@@ -168,13 +160,14 @@ class Relay:
                 self.send_more()
                 if not self.busy:
                     self.go_on()
-        self._mind_reading()
+        self.mind_reading()
 
     def go_on(self) -> None:
         """The commands that are there, until one is under way, or others are to have their turn too."""
         size = turn = 0
+        client = self.client
         try:
-            while not self.busy and self._writable and not self.closed:
+            while not self.busy and client.writable and not self.closed:
                 if self.commands.forwarding:
                     self.send_more()
                     if self.commands.forwarding:
@@ -192,10 +185,10 @@ class Relay:
                     if answer is None:
                         self._go_long_way(data)
                     else:
-                        self.out.append(answer)
-                    size += len(self.out[-1]) if self.out else 0
+                        client.out.append(answer)
+                    size += len(client.out[-1]) if client.out else 0
                     if size > SOCKET_HIGH:  # whether the client takes them is seen by writing
-                        self.flush()
+                        client.flush()
                         size = 0
                 else:
                     self._handler.large(data)
@@ -204,14 +197,14 @@ class Relay:
         except Exception:  # a fault of ours must not leave the client without an answer
             log.exception("a command of a session has failed")
             self.close()
-        if self.out:
-            self.flush()
-        self._mind_reading()
+        if client.out:
+            client.flush()
+        self.mind_reading()
 
     def _on_file_wanted(self) -> None:
         self.commands.begin_file()
         self.send_more()
-        self._mind_reading()
+        self.mind_reading()
 
     def send_more(self) -> None:
         """Of a large command, or of a file."""
@@ -246,8 +239,10 @@ class Relay:
         if not (self.commands.forwarding or self.server.responses.exchanges or self.task or self.closed):
             self.free()
 
-    def start(self, coroutine: Coroutine[None, None, None]) -> None:
-        """A task in the place of a command's answer; none in a session that has ended."""
+    def start(self, coroutine: Coroutine[None, None, None], *, leaving: bool = False) -> None:
+        """A task in the place of a command's answer; none in a session that has ended. `leaving`: the client goes. That
+        it has gone ends nothing: what its session leaves must be known."""
+        self._leaving |= leaving
         if self.closed:
             coroutine.close()
             return
@@ -262,22 +257,17 @@ class Relay:
             self.task = None
             self.lose()
 
-    def look_last(self, coroutine: Coroutine[None, None, None]) -> None:
-        """As `start`, of a session whose client goes. That it has gone ends nothing: what it leaves must be known."""
-        self._leaving = True
-        self.start(coroutine)
-
     async def _run(self, coroutine: Coroutine[None, None, None]) -> None:
         """What the task forwarded to MySQL is under way when it has ended."""
         try:
             await coroutine
         except SourceDown as error:
             if self.server.alive:  # it is not the session's own connection
-                self.fail(error)
+                self.client.fail(error)
             else:
                 self.lose()
         except UpwellError as error:
-            self.fail(error)
+            self.client.fail(error)
         except Malformed:  # what MySQL has told us
             self.lose()
         except asyncio.CancelledError:  # of what MySQL was asked: its connection is lost
@@ -290,42 +280,15 @@ class Relay:
         if not self.client.alive:
             self.close()
         if self.closed:
-            self._perhaps_ended()
+            self.perhaps_ended()
             return
         self.free(busy=any(exchange.visible for exchange in self.server.responses.exchanges))
-        if self.out:
-            self.flush()
+        if self.client.out:
+            self.client.flush()
         if not self.server.alive and not self.orphan:
-            self.start(self._outlive())
+            self.start(self._handler.outlive())
         elif not self.busy:
             self.go_on()
-
-    # -- answers -------------------------------------------------------------------------------------------------------
-
-    def answer(self, data: bytes) -> None:
-        """A whole answer, written with others at the end of this turn."""
-        self.out.append(data)
-
-    def fail(self, error: UpwellError) -> None:
-        """An error in the place of an answer."""
-        self.answer(packet(statement_error(error), 1))
-
-    def flush(self) -> None:
-        """Writes the answers of this turn."""
-        out, self.out = self.out, []
-        if out and not self.closed:
-            self.client.write(out[0] if len(out) == 1 else b"".join(out))
-
-    def _forward_answer(self, data: bytes) -> None:
-        if self.out:
-            self.flush()
-        if not self.closed:
-            self.client.write(data)
-
-    def send_unanswered(self, data: bytes) -> None:
-        """A command that MySQL does not answer."""
-        if self.server.alive:
-            self.server.write(data)
 
     # -- ends ----------------------------------------------------------------------------------------------------------
 
@@ -351,12 +314,12 @@ class Relay:
         if not self.client.alive:  # nobody is there to read them
             self.close()
             return
-        self.answer(words)
-        self.flush()
+        self.client.answer(words)
+        self.client.flush()
         linger = self.client.transport.can_write_eof()
         if linger:
             self.client.transport.write_eof()
-            if not self._reading:
+            if not self.client.reading:
                 self.client.transport.resume_reading()
         self.close(linger=linger)
 
@@ -364,8 +327,7 @@ class Relay:
         """Ends both sides; what was written to the client is still sent. `linger`: the client is to close."""
         if self.closed:
             return
-        self.closed = True
-        self.closed_at = self._clock()
+        self.closed = self.client.ended = True
         if not linger:
             self.client.transport.close()
         dialogue = self.dialogue
@@ -386,15 +348,14 @@ class Relay:
             self.server.transport.abort()
 
     def on_client_lost(self) -> None:
-        self.client.alive = False
         if self._leaving and self.task is not None:
             return  # which closes when it has ended
         last = None if self.busy else self._handler.last_look()
         if last is None:
             self.close()
-            self._perhaps_ended()
+            self.perhaps_ended()
         else:
-            self.look_last(last)
+            self.start(last, leaving=True)
 
     def on_server_lost(self) -> None:
         if self.closed:
@@ -409,17 +370,9 @@ class Relay:
                 self.lose()
             return
         if self.task is None:
-            self.start(self._outlive())
+            self.start(self._handler.outlive())
         elif self._verdict is None:
-            self._verdict = asyncio.get_running_loop().create_task(self._outlive())
-
-    def on_server_closed(self) -> None:
-        if self.closed:
-            self._perhaps_ended()
-
-    async def _outlive(self) -> None:
-        self.orphan = True
-        await self._handler.outlive()
+            self._verdict = asyncio.get_running_loop().create_task(self._handler.outlive())
 
     async def _hear_verdict(self) -> None:
         """No answer is given before: MySQL would not have answered a session that it has ended."""
@@ -440,8 +393,9 @@ class Relay:
             self.client.write(packet(payload, 0))
             self.close()
 
-    def _perhaps_ended(self) -> None:
-        if not self.client.alive and self.server.closed:
+    def perhaps_ended(self) -> None:
+        """A socket is closed: maybe both are, of a session that is over."""
+        if self.closed and not self.client.alive and self.server.closed:
             self._handler.ended()
             # The collector of cycles would not find what has lived for long (`proxy/app.py`, `freeze`).
             self._handler = GONE
@@ -451,18 +405,13 @@ class Relay:
 
     # -- back-pressure -------------------------------------------------------------------------------------------------
 
-    def _mind_reading(self) -> None:
+    def mind_reading(self) -> None:
         """The client is read from while not too much of what it sends waits, here or for MySQL's socket."""
         held = self.commands.held if self.dialogue is None else len(self.dialogue.left)
-        wanted = held <= HELD and self._server_writable
-        if wanted != self._reading and not self.closed:
-            self._reading = wanted
-            self.client.transport.resume_reading() if wanted else self.client.transport.pause_reading()
+        self.client.read(held <= HELD and self.server.writable)
 
     def on_client_writable(self, writable: bool) -> None:
-        self._writable = writable
         self._quick.cool()
-        self.stalled = None if writable else (self._clock(), self.client.transport.get_write_buffer_size())
         if self.server.alive and not self.closed:
             if writable:
                 self.server.transport.resume_reading()
@@ -470,19 +419,6 @@ class Relay:
                 self.server.transport.pause_reading()
         if writable and not self.busy:
             self.go_on()
-
-    def stands_still(self, now: float, seconds: float) -> bool:
-        """Whether the client has taken nothing for so long. Requires: `stalled`."""
-        assert self.stalled is not None
-        since, waiting = self.stalled
-        left = self.client.transport.get_write_buffer_size()
-        if left < waiting:
-            self.stalled = since, waiting = now, left
-        return now - since > seconds
-
-    def on_server_writable(self, writable: bool) -> None:
-        self._server_writable = writable
-        self._mind_reading()
 
     def check_invariants(self) -> None:
         """Raises AssertionError. For tests."""

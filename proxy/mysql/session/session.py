@@ -39,7 +39,6 @@ from proxy.mysql.session.session_context import context_of
 from proxy.mysql.session.shared import Shared
 from proxy.mysql.session.upstream import Upstream
 from proxy.mysql.state.session_rules import untold
-from proxy.mysql.text.own_sql_syntax import LastStatement
 from proxy.mysql.text.text_matcher import Steer
 from proxy.mysql.wire.bound_values import text_at
 from proxy.mysql.wire.packets import (
@@ -102,7 +101,6 @@ class Session:
         )
         self._terms = logged_in.terms
         self._server_capabilities = logged_in.server_capabilities
-        self._seen = b""  # the last command, when the session was last looked at
 
     # -- beginning and end ---------------------------------------------------------------------------------------------
 
@@ -135,6 +133,7 @@ class Session:
         self.relay.commands.limit(self.state.variables.values.get("max_allowed_packet", ""))
 
     async def outlive(self) -> None:
+        self.relay.orphan = True
         await self.upstream.outlive(lambda: self.shared.sessions.orphans.add(self))
 
     def last_look(self) -> Coroutine[None, None, None] | None:
@@ -143,7 +142,7 @@ class Session:
     def ending(self) -> None:
         if self.state.variables.unlogged or self.state.hides_writes:  # its last statement may have been done
             self.upstream.wrote_unlogged(schema=True)
-        self.shared.sessions.ending(self)
+        self.shared.sessions.ending(self, self.shared.clock())
 
     def ended(self) -> None:
         self.passing.ended()
@@ -151,25 +150,6 @@ class Session:
         self.shared.sessions.ended(self)
 
     # -- as who looks after all sessions sees it -----------------------------------------------------------------------
-
-    @property
-    def active_at(self) -> float:
-        return self.context.active_at
-
-    @property
-    def server_used_at(self) -> float:
-        return self.context.server_used_at
-
-    @property
-    def last_statement(self) -> LastStatement | None:
-        return self.context.last_statement
-
-    def note_use(self, now: float) -> None:
-        """Quick hits leave nothing but their command."""
-        command = self.context.last_hit.command
-        if command is not self._seen:
-            self._seen = command
-            self.context.active_at = now
 
     def ping_server(self) -> None:
         self.upstream.ping()
@@ -189,7 +169,7 @@ class Session:
         if data[3] or len(data) == 4:  # MySQL's error: out of order, or an empty packet
             self._other(data)
             return
-        out, state = self.relay.out, self.state
+        out, state = self.relay.client.out, self.state
         answered = len(out)
         # Whether it may have to wait until the session has been asked what it is like.
         looks = state.tracks.changed or state.asks_first or not (state.known or state.tells)
@@ -200,7 +180,7 @@ class Session:
         except Malformed:
             raise
         except Exception as error:
-            if len(self.relay.out) != answered or not self._left_to_mysql(data, error):
+            if len(self.relay.client.out) != answered or not self._left_to_mysql(data, error):
                 log.exception("a command of a session has failed")
                 self.relay.close()
 
@@ -223,7 +203,7 @@ class Session:
             untold(self.state)
         if command == COM_STMT_SEND_LONG_DATA:
             self.prepared.note_long_data(data)
-            relay.send_unanswered(data)
+            relay.server.send_unanswered(data)
             relay.occupy()  # until all of it is sent
         elif command == COM_STMT_PREPARE:
             self.upstream.forward(data, Kind.PREPARED, nobody_is_told)
@@ -295,7 +275,7 @@ class Session:
         if route.asks and not more and entry.steer is Steer.NOT and self._answered.look(data, sent, text, route, why):
             return
         if entry.steer is Steer.FORCE:
-            self.relay.fail(shared.forced(why))
+            self.relay.client.fail(shared.forced(why))
         elif entry.steer is Steer.SKIP:
             self.passing.statement(data, route, SKIPPED)
         elif more or not (route.effects.bounds and self.passing.bound_here(data, route)):
@@ -307,15 +287,15 @@ class Session:
     def _quit(self, data: bytes) -> None:
         last = self.last_look()
         if last is None:
-            self.relay.send_unanswered(data)
+            self.relay.server.send_unanswered(data)
             self.relay.close()
         else:
-            self.relay.look_last(self._quit_behind(last, data))
+            self.relay.start(self._quit_behind(last, data), leaving=True)
 
     async def _quit_behind(self, last: Coroutine[None, None, None], data: bytes) -> None:
         with suppress(UpwellError):  # what the session leaves is not known then: `ending` counts that
             await last
-        self.relay.send_unanswered(data)
+        self.relay.server.send_unanswered(data)
         self.relay.close()
 
     def _ping(self, data: bytes) -> None:
@@ -352,7 +332,7 @@ class Session:
             relay.end_with(packet(error_payload(1047, "08S01", "Unknown command"), 1))
             return
         relay.dialogue = change
-        relay.flush()
+        relay.client.flush()
         if relay.commands.held:
             change.on_bytes(relay.commands.take())
 

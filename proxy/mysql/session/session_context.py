@@ -42,6 +42,7 @@ class SessionContext:
     last: tuple[str, str, str, str] | None = None
     active_at: float = 0.0  # when the client has last sent a command, as of the last tick
     server_used_at: float = 0.0  # when MySQL has last been sent one
+    _seen: bytes = b""  # the last command, as of the last tick
     eof: bool = field(init=False)  # its rows end with EOF
     attributes: bool = field(init=False)  # its commands have query attributes
     tracks: bool = field(init=False)  # it is told what MySQL's session trackers say
@@ -51,6 +52,13 @@ class SessionContext:
         self.attributes = bool(self.capabilities & CLIENT_QUERY_ATTRIBUTES)
         self.tracks = bool(self.capabilities & CLIENT_SESSION_TRACK)
         self.active_at = self.server_used_at = self.shared.clock()
+
+    def note_use(self, now: float) -> None:
+        """A tick. Quick hits leave nothing but their command."""
+        command = self.last_hit.command
+        if command is not self._seen:
+            self._seen = command
+            self.active_at = now
 
     def note(self, served: str, cache: str = "", reason: str = "", position: str = "") -> None:
         """How a statement was answered that was no quick hit."""

@@ -86,7 +86,7 @@ class Upstream:
         if not self.alive:
             relay.lose()
             return
-        relay.flush()
+        relay.client.flush()
         relay.occupy()
         self.state.transaction.vacant = False
         context.server_used_at = context.active_at
@@ -185,12 +185,12 @@ class Upstream:
         if outcome.error is None:
             self.ok(self.state.transaction.status)
         else:
-            self._relay.answer(packet(outcome.payloads[0], 1))
+            self._relay.client.answer(packet(outcome.payloads[0], 1))
 
     def ok(self, status: int, info: str = "") -> None:
         """An OK of ours in the place of MySQL's."""
         answer = OkAnswer(0, 0, status, 0, info.encode())
-        self._relay.answer(packet(ok_bytes(answer, OK, session_track=self._context.tracks), 1))
+        self._relay.client.answer(packet(ok_bytes(answer, OK, session_track=self._context.tracks), 1))
 
     def shown_ok(self, payload: bytes) -> bytes:
         """MySQL's OK after a login, as the client may see it. Raises Malformed."""
@@ -292,7 +292,7 @@ class Upstream:
         """MySQL's answer to preparing a text, which is not kept prepared. Raises SourceDown."""
         outcome = await self.server.ask(packet(bytes((COM_STMT_PREPARE,)) + text, 0), Kind.PREPARED)
         if outcome.error is None:
-            self._relay.send_unanswered(packet(bytes((COM_STMT_CLOSE,)) + outcome.payloads[0][1:5], 0))
+            self._relay.server.send_unanswered(packet(bytes((COM_STMT_CLOSE,)) + outcome.payloads[0][1:5], 0))
         return outcome
 
     async def refresh(self) -> None:

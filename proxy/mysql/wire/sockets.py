@@ -10,9 +10,10 @@ import asyncio
 from collections.abc import Callable
 from typing import Protocol
 
-from proxy.mysql.wire.packets import LARGEST, Malformed
+from proxy.mysql.wire.error_numbers import statement_error
+from proxy.mysql.wire.packets import LARGEST, Malformed, packet
 from proxy.mysql.wire.responses import Exchange, Kind, Outcome, Responses
-from sqltypes.errors import SourceDown
+from sqltypes.errors import SourceDown, UpwellError
 
 WHOLE = 64 * 1024  # bytes of a command that is looked at; a larger one is forwarded as it comes
 HELD = 256 * 1024  # bytes of a client's commands that wait for the ones before them
@@ -28,11 +29,13 @@ class Owner(Protocol):
 
     def on_client_lost(self) -> None: ...
 
-    def on_server_writable(self, writable: bool) -> None: ...
+    def mind_reading(self) -> None:
+        """MySQL's socket takes no more, or takes more again."""
+        ...
 
     def on_server_lost(self) -> None: ...
 
-    def on_server_closed(self) -> None: ...
+    def perhaps_ended(self) -> None: ...
 
 
 class _Nobody:
@@ -47,13 +50,13 @@ class _Nobody:
     def on_client_lost(self) -> None:
         pass
 
-    def on_server_writable(self, writable: bool) -> None:
+    def mind_reading(self) -> None:
         pass
 
     def on_server_lost(self) -> None:
         pass
 
-    def on_server_closed(self) -> None:
+    def perhaps_ended(self) -> None:
         pass
 
 
@@ -61,23 +64,69 @@ NOBODY = _Nobody()
 
 
 class ClientWire(asyncio.Protocol):
-    """The client's side. What comes goes to the session at once."""
+    """The client's side. What comes goes to the session at once. `writable`: its socket takes bytes. `reading`: it is
+    read from. `out`: answers of this turn. `ended`: the session has, and nothing more is written."""
 
-    def __init__(self, owner: Owner, transport: asyncio.Transport) -> None:
+    def __init__(self, owner: Owner, transport: asyncio.Transport, clock: Callable[[], float]) -> None:
+        """`clock`: seconds."""
         self._owner = owner
+        self._clock = clock
         self.transport = transport
-        self.alive = True
+        self.alive = self.writable = self.reading = True
+        self.ended = False
+        self.out: list[bytes] = []
+        # Since when the client has taken nothing, and how many bytes wait for it; None while its socket takes bytes.
+        self.stalled: tuple[float, int] | None = None
         self.write = transport.write
         self.data_received = owner.receiver(transport.write)  # type: ignore[method-assign,assignment]  # a call less
         transport.set_write_buffer_limits(SOCKET_HIGH)
 
     def pause_writing(self) -> None:
+        self.writable, self.stalled = False, (self._clock(), self.transport.get_write_buffer_size())
         self._owner.on_client_writable(False)
 
     def resume_writing(self) -> None:
+        self.writable, self.stalled = True, None
         self._owner.on_client_writable(True)
 
+    def stands_still(self, now: float, seconds: float) -> bool:
+        """Whether the client has taken nothing for so long."""
+        if self.stalled is None:
+            return False
+        since, waiting = self.stalled
+        left = self.transport.get_write_buffer_size()
+        if left < waiting:
+            self.stalled = since, waiting = now, left
+        return now - since > seconds
+
+    def read(self, wanted: bool) -> None:
+        if wanted != self.reading and not self.ended:
+            self.reading = wanted
+            self.transport.resume_reading() if wanted else self.transport.pause_reading()
+
+    def answer(self, data: bytes) -> None:
+        """A whole answer, written with others at the end of this turn."""
+        self.out.append(data)
+
+    def fail(self, error: UpwellError) -> None:
+        """An error in the place of an answer."""
+        self.out.append(packet(statement_error(error), 1))
+
+    def flush(self) -> None:
+        """Writes the answers of this turn."""
+        out, self.out = self.out, []
+        if out and not self.ended:
+            self.write(out[0] if len(out) == 1 else b"".join(out))
+
+    def forward(self, data: bytes) -> None:
+        """Writes what MySQL answers, behind the answers of this turn."""
+        if self.out:
+            self.flush()
+        if not self.ended:
+            self.write(data)
+
     def connection_lost(self, error: Exception | None) -> None:
+        self.alive = False
         self._owner.on_client_lost()
 
     def release(self) -> None:
@@ -88,7 +137,7 @@ class ClientWire(asyncio.Protocol):
 
 class ServerWire(asyncio.Protocol):
     """MySQL's side. `alive`: until MySQL has ended the connection, or it is lost. `closed`: its socket is. `sent`: how
-    often MySQL was sent something."""
+    often MySQL was sent something. `writable`: its socket takes bytes."""
 
     def __init__(
         self, owner: Owner, transport: asyncio.Transport, responses: Responses, below: asyncio.Transport | None = None
@@ -98,7 +147,7 @@ class ServerWire(asyncio.Protocol):
         self._below = below
         self.transport = transport
         self.responses = responses
-        self.alive = True
+        self.alive = self.writable = True
         self.closed = False
         self.sent = 0
         transport.set_write_buffer_limits(SOCKET_HIGH)
@@ -113,11 +162,18 @@ class ServerWire(asyncio.Protocol):
         except Malformed:
             self.transport.abort()
 
+    def send_unanswered(self, data: bytes) -> None:
+        """A command that MySQL does not answer."""
+        if self.alive:
+            self.write(data)
+
     def pause_writing(self) -> None:
-        self._owner.on_server_writable(False)
+        self.writable = False
+        self._owner.mind_reading()
 
     def resume_writing(self) -> None:
-        self._owner.on_server_writable(True)
+        self.writable = True
+        self._owner.mind_reading()
 
     def eof_received(self) -> None:
         """The session is told in this turn of the loop already: `connection_lost` comes a turn later, and what the
@@ -134,7 +190,7 @@ class ServerWire(asyncio.Protocol):
         if self.alive:
             self.eof_received()
         self.closed = True
-        self._owner.on_server_closed()
+        self._owner.perhaps_ended()
 
     def release(self) -> None:
         """Lets go of the session. Requires: the connection is closed."""
@@ -178,6 +234,7 @@ class Commands:
     """
 
     def __init__(self, limit: int) -> None:
+        self.whole = min(WHOLE, limit)  # bytes of a command that is looked at
         self.held = 0  # bytes that are there
         self.forwarding = False  # what comes next belongs to a large command, or to a file
         self.pending = False
