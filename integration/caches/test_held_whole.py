@@ -76,7 +76,7 @@ def test_nobody_waits_for_the_fill_of_a_whole_table(mysql: Server, database: str
         made_by = MadeBy(Origin.AUTOMATIC, reason="a test")
         making = router.caches.create("ranges", range_.format("?", "?"), database, made_by)
         asyncio.run_coroutine_threadsafe(making, beside.loop).result(60)
-        (named,) = beside.call(router.automatic)
+        (named,) = beside.call(router.caches.automatic)
         opened = beside.call(lambda: router.caches.open("ranges", BINARY))
         asked = asyncio.run_coroutine_threadsafe(opened.fill((1, 5), None, wait=False), beside.loop).result(60)
         assert asked == WHOLE_FILL

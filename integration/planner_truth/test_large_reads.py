@@ -46,9 +46,8 @@ def test_only_what_may_do_more_is_asked_about(mysql: Server, tmp_path: Path, cap
             assert answer[4] != ERR and str(number).encode() in answer
             assert asked() == (True, True, False)
             assert beside.call(lambda: state.passed), "it may have shown more than the hits before it"
-            assert beside.call(
-                lambda: session.context.last_statement is not None and session.context.last_statement.served == "passed"
-            )
+            last = beside.call(lambda: session.context.last_statement)
+            assert last is not None and last.served == "passed"
             client.query(READ)
             assert last_served(beside, client) == "hit"
         assert client.query(HIDING.format(1))[4] != ERR

@@ -187,7 +187,7 @@ class Trials(Simulation):
         for key, params in binding.keys:
             self.engine.hold(named.reader, key, params)
         marks = marks_of(named.reader, binding.keys)
-        self.desk.keep_limit()
+        self.desk.host.keep_limit()
         if marks is None:
             return
         self.comparer.start(
@@ -219,7 +219,7 @@ class Trials(Simulation):
         began = self.began.get(flight.incarnation, float("-inf"))
         answer = UpqueryAnswer(flight.request.id, flight.bracket(), tuple(results), 0.0, began)
         flight.deliver(replace(answer, checks=self._own_answers(flight)))
-        self.desk.keep_limit()  # what was compared was derived: a tick at the latest does so
+        self.desk.host.keep_limit()  # what was compared was derived: a tick at the latest does so
 
     def do_fail_aside(self, at: int) -> None:
         if self.asides:

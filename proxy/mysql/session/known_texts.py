@@ -12,7 +12,7 @@ from planner.matcher import QueryMatcher
 from planner.text.clock import MAY_HAVE
 from planner.text.hints import SETS_MODE, with_hint
 from planner.text.long_lists import LONG, without_lists
-from planner.text.scan import unwrap_version_comments
+from planner.text.scan import ServerVersion, unwrap_version_comments
 from proxy.auto.passed_reads import ProxiedQueries
 from proxy.mysql.reads.announced import Heads
 from proxy.mysql.reads.prepared_statement import PreparedStatement
@@ -87,7 +87,7 @@ class KnownTexts:
         self._writes: dict[bytes, Route] = {}  # by their outlines
         self._heads: dict[bytes, Heads] = {}  # by what texts have in common (`Entry.alike`)
 
-    def read_as(self, version: int | None) -> bool:
+    def read_as(self, version: ServerVersion | None) -> bool:
         """Texts are read as this version of MySQL reads them. Whether that is another one than before."""
         if version == self._matcher.version:
             return False

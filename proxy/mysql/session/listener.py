@@ -187,20 +187,16 @@ class MysqlListener:
             for session in shared.sessions:
                 session.forget_rights()
         for session in list(shared.sessions):
-            relay = session.relay
-            session.context.note_use(now)
+            relay, context = session.relay, session.context
+            context.note_use(now)
             if relay.client.stands_still(now, TAKE):
                 relay.close()
                 relay.abort()
             elif relay.busy:
                 continue
-            elif shared.options.idle and now - session.context.active_at > shared.options.idle:
+            elif shared.options.idle and now - context.active_at > shared.options.idle:
                 relay.close()
-            elif (
-                now - session.context.server_used_at
-                > session.state.variables.keep_alive
-                > now - session.context.active_at
-            ):
+            elif now - context.server_used_at > context.state.variables.keep_alive > now - context.active_at:
                 session.ping_server()
         for session, since in list(shared.sessions.closing.items()):
             if now - since > TAKE:

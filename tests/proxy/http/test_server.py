@@ -29,7 +29,7 @@ def config(host: str = "127.0.0.1", port: int = 0, token: str | None = None) -> 
 
 def system() -> FakeSystem:
     made = FakeSystem()
-    made.add("story", {})
+    made.caches.add("story", {})
     return made
 
 
