@@ -14,12 +14,13 @@ from collections.abc import Iterable
 
 from dataflow.fills.fill import Fill
 from dataflow.fills.read import Read
-from dataflow.fills.subscription import ENDED
+from dataflow.fills.subscription import CLOSED
 from dataflow.fills.waiting_reads import Reads
 from dataflow.messages import (
     Differs,
     Effect,
     Gap,
+    GivenUp,
     Restarted,
     StreamEvent,
     Transaction,
@@ -69,10 +70,10 @@ class Engine(Reads):
             reader.installed = False
         effects: list[Effect] = []
         for read in [read for read in self._reads.values() if not read.reader.installed]:
-            effects += self._give_up(read, "cache_dropped")
+            effects += self._give_up(read, GivenUp.CACHE_DROPPED)
         for reader in [reader for reader in self._missed if not reader.installed]:
             del self._missed[reader]
-        return effects + self.subscriptions.end_closed(ENDED["cache_dropped"])
+        return effects + self.subscriptions.end_closed(CLOSED)
 
     def tidy(self, most: int) -> bool:
         """Takes apart so much of what was let go (`dataflow/held/remains.py`). Whether there is more to do."""
@@ -249,7 +250,7 @@ class Engine(Reads):
         if checks.asked and (check := checks.compare(answer.checks, fill.told, fill.overlay)) is not None:
             self._end(fill)
             waiting = [read for read in fill.reads if read.waiter in self._reads]
-            given_up = [effect for read in waiting for effect in self._give_up(read, "differs")]
+            given_up = [effect for read in waiting for effect in self._give_up(read, GivenUp.DIFFERS)]
             return [Differs(check, bracket, fill.sent_at), *given_up]
         effects: list[Effect] = []
         for read in list(fill.reads):

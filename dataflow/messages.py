@@ -181,13 +181,28 @@ class Ready:
     settled: bool = field(default=False, compare=False)  # derived at the position, not what one snapshot saw
 
 
+class GivenUp(Enum):
+    """Why the engine leaves a read to MySQL, if it is no error of a value (`UpwellError.reason`)."""
+
+    CACHE_DROPPED = "cache_dropped"  # or planned anew
+    DIFFERS = "differs"  # an answer was not MySQL's own
+    UNCHECKED = "unchecked"  # it could not be compared
+    HOT_KEY = "hot_key"  # the key was written during each of the attempts
+    BEHIND = "behind"  # neither the position nor the upquery has what is demanded; to be asked again when that does
+
+    @property
+    def reason(self) -> str:
+        """The word that is counted."""
+        return self.value
+
+
 @dataclass(slots=True)
 class Failed:
-    """The read `waiter` fails, or is to be passed through to MySQL where `error` is None, with `why`."""
+    """The read `waiter` fails with `error`. Where that is None it is to be passed through to MySQL, for `why`."""
 
     waiter: int
     error: UpwellError | None
-    why: str = ""
+    why: GivenUp | UpwellError | None = None
 
 
 @dataclass(slots=True)

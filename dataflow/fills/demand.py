@@ -6,10 +6,6 @@ from typing import Protocol
 
 from gtid_tracker.gtid import GtidSet
 
-BEHIND = "behind"
-"""`Failed.why` of a read whose demand neither the position nor the upquery's answer meets: it is to be asked again when
-the position does."""
-
 
 class Demand(Protocol):
     """One read's demand."""

@@ -25,7 +25,7 @@ from itertools import chain
 from dataflow.entries import Held
 from dataflow.fills.read import Read
 from dataflow.held.arrangement import UNBOUNDED
-from dataflow.messages import Changes, Effect
+from dataflow.messages import Changes, Effect, GivenUp
 from dataflow.readers.derivation import Params
 from dataflow.readers.in_steps import HeldRows, Steps, at_once, parts
 from dataflow.readers.reader import LARGE_BYTES, ReaderNode
@@ -37,9 +37,10 @@ MANY = 500  # rows, or entries below an answer
 TRIES = 3  # to tell of a large answer in steps
 BROUGHT = 20  # fills of parts of a large answer, one after the other, none of which makes it whole
 NEVER_WHOLE = "what its rows are made of is never held all at once: --memory-limit is too low, or it changes too fast"
-ENDED = {  # what a subscriber is told by why a read of its rows was given up (`Failed.why`)
-    "cache_dropped": "the cache was dropped or is being rebuilt",
-    "differs": "what was read for it was not MySQL's own answer",
+CLOSED = "the cache was dropped or is being rebuilt"
+ENDED = {  # what a subscriber is told by why a read of its rows was given up; else that in a word
+    GivenUp.CACHE_DROPPED: CLOSED,
+    GivenUp.DIFFERS: "what was read for it was not MySQL's own answer",
 }
 Place = tuple[int, Key]  # a reader's tag and a key of it
 

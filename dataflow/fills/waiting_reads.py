@@ -16,7 +16,6 @@ from contextlib import suppress
 
 from dataflow.entries import Entry, Held
 from dataflow.fills.carried import Record
-from dataflow.fills.demand import BEHIND
 from dataflow.fills.exact_fills import HotKeys
 from dataflow.fills.fill import SLOW_SECONDS, Fill, Unasked
 from dataflow.fills.long_reads import LongRead, LongReads
@@ -27,7 +26,7 @@ from dataflow.fills.source_history import SourceHistory
 from dataflow.fills.state import State
 from dataflow.fills.subscription import ENDED, Subscriptions, linked_rows
 from dataflow.fills.weights import split, take
-from dataflow.messages import Effect, Failed, Filled, Ready, UpqueryRequest
+from dataflow.messages import Effect, Failed, Filled, GivenUp, Ready, UpqueryRequest
 from dataflow.readers.derivation import Params, TooLong
 from dataflow.readers.eviction import GOING
 from dataflow.readers.in_steps import Holes, Steps
@@ -109,7 +108,7 @@ class Reads:
     def _ask(self, read: Read) -> list[Effect]:
         """Joins the fills under way for its keys; the rest of the keys is missed."""
         if not read.reader.installed:
-            return self._give_up(read, "cache_dropped")  # it was closed since the caller had it
+            return self._give_up(read, GivenUp.CACHE_DROPPED)  # it was closed since the caller had it
         read.attempts += 1
         alone = False
         tracker = read.reader.program.root.tracker
@@ -336,13 +335,13 @@ class Reads:
             return []
         demand = read.demand
         if demand is not None and not demand.met_by(fill.bracket.lower, fill.sent_at):
-            return [] if demand.met() else self._give_up(read, BEHIND)
+            return [] if demand.met() else self._give_up(read, GivenUp.BEHIND)
         # The stream tells of a transaction before it is visible, and the snapshot may be older than the read.
         if read.since is not None and not read.since.issubset(fill.bracket.lower):
             self.memory.count("snapshots_too_old")
             return []  # it is told when the fill is at the position
         if read.check is not None and read.check.sql not in fill.checks.proved:
-            return self._give_up(read, "unchecked")
+            return self._give_up(read, GivenUp.UNCHECKED)
         del self._reads[read.waiter]
         bracket = fill.bracket
         return [Ready(read.waiter, rows, bracket.lower, bracket.needed if bracket.uncertain else None)]
@@ -351,7 +350,7 @@ class Reads:
         """A value is out of range, or not known to be MySQL's, or the like: MySQL says what comes of the read."""
         if read.waiter not in self._reads:
             return []
-        return self._give_up(read, error.reason, error.message)
+        return self._give_up(read, error)
 
     def _settle(self, read: Read, ended: int = 0) -> list[Effect]:
         """The read is answered from the reader if all its keys are at the position now. `ended`: a fill that has."""
@@ -369,9 +368,9 @@ class Reads:
             return self._cannot_tell(read, error)
         if rows is not None:
             if read.check is not None:
-                return self._give_up(read, "unchecked")
+                return self._give_up(read, GivenUp.UNCHECKED)
             if read.demand is not None and not read.demand.met():
-                return self._give_up(read, BEHIND)
+                return self._give_up(read, GivenUp.BEHIND)
             del self._reads[read.waiter]
             position = self.state.ring.position.freeze()
             if self.subscriptions.concerns(read.waiter):
@@ -401,16 +400,16 @@ class Reads:
         if long.error is not None:
             return self._cannot_tell(read, long.error)
         if read.check is not None:
-            return self._give_up(read, "unchecked")
+            return self._give_up(read, GivenUp.UNCHECKED)
         if not long.met:
-            return self._give_up(read, BEHIND)
+            return self._give_up(read, GivenUp.BEHIND)
         if long.found.rows is not None:
             del self._reads[read.waiter]
             return [Ready(read.waiter, long.found.rows, long.position, settled=True)]
         if long.found.holes:
             read.holes = {key: long.found.holes.get(key, []) for key, _ in read.keys}
             return self._again(read, 0)
-        return self._give_up(read, "hot_key")
+        return self._give_up(read, GivenUp.HOT_KEY)
 
     def _settle_all(self, fill: Fill) -> list[Effect]:
         """After a fill was inserted: settles as many of its reads as a short step can, the others in `flush`."""
@@ -433,16 +432,17 @@ class Reads:
         read.fills.discard(ended)
         tired = read.attempts >= MAX_ATTEMPTS and not self.hot_keys.due(read.reader, (key for key, _ in read.keys))
         if tired and not self.subscriptions.concerns(read.waiter):
-            return self._give_up(read, "hot_key")
+            return self._give_up(read, GivenUp.HOT_KEY)
         self.memory.count("retried")
         return self._ask(read)
 
-    def _give_up(self, read: Read, why: str, told: str = "") -> list[Effect]:
+    def _give_up(self, read: Read, why: GivenUp | UpwellError) -> list[Effect]:
         """The read is to be passed through to MySQL; a subscription that it is for ends."""
         self._reads.pop(read.waiter, None)
         self._long.drop(read.waiter)
-        self.memory.count(f"given_up_{why}")
-        ended = self.subscriptions.end(read.waiter, told or ENDED.get(why, why))
+        self.memory.count(f"given_up_{why.reason}")
+        told = ENDED.get(why, why.reason) if isinstance(why, GivenUp) else why.message
+        ended = self.subscriptions.end(read.waiter, told)
         return [Failed(read.waiter, None, why), *ended]
 
     def _end(self, fill: Fill) -> None:

@@ -11,7 +11,7 @@ from itertools import count
 from time import monotonic
 
 from dataflow.engine import Engine
-from dataflow.fills.demand import BEHIND, Demand
+from dataflow.fills.demand import Demand
 from dataflow.fills.fill import Fill
 from dataflow.fills.read import Read
 from dataflow.fills.shards import root_rows
@@ -23,6 +23,7 @@ from dataflow.messages import (
     Effect,
     Failed,
     Filled,
+    GivenUp,
     Ready,
     StreamEvent,
     UpqueryAnswer,
@@ -49,7 +50,15 @@ SUSPECTED = Reason.OTHER.why(
     "an answer of the cache differed from MySQL's own, and it is not known yet whether that is a fault"
 )
 NOT_COMPARED = Reason.OTHER.why("the cache is new, and its answer could not be compared with MySQL's own")
-TOLD = {"differs": DIFFERS, "unchecked": NOT_COMPARED}
+HOT_KEY = Reason.LATE.why("the key was written each time that it was filled")
+CACHE_DROPPED = Reason.PLANNED_ANEW.why("the cache was dropped or planned anew meanwhile")
+BEHIND = Reason.LATE.why("neither the position nor the fill has what the read asks for")
+GIVEN_UP = {
+    GivenUp.DIFFERS: DIFFERS,
+    GivenUp.UNCHECKED: NOT_COMPARED,
+    GivenUp.HOT_KEY: HOT_KEY,
+    GivenUp.CACHE_DROPPED: CACHE_DROPPED,
+}
 CATCHING_UP = "the process did not run for a while: what its change stream has brought meanwhile is being read"
 NO_CONNECTION = Reason.LATE.why("no connection is free for the fill")
 BUSY = 2  # upqueries in flight from which misses are batched
@@ -335,6 +344,8 @@ def _failure(failed: Failed) -> Exception:
     """What the waiting read raises."""
     if failed.error is not None:
         return failed.error
-    if failed.why == BEHIND:
-        return Behind(Reason.LATE.why(BEHIND))
-    return PassThrough(TOLD.get(failed.why) or Reason.OTHER.why(failed.why))
+    why = failed.why
+    assert why is not None
+    if why is GivenUp.BEHIND:
+        return Behind(BEHIND)
+    return PassThrough(GIVEN_UP[why] if isinstance(why, GivenUp) else Reason.OTHER.why(why.reason))

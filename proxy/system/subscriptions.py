@@ -10,7 +10,7 @@ from dataflow.messages import Changes
 from proxy.cache.ledger import TIRED
 from proxy.cache.named_cache import NamedCache
 from proxy.port.api import ParameterValue, SubscriptionEvent
-from proxy.pump.pump import DIFFERS, NOT_COMPARED, SUSPECTED
+from proxy.pump.pump import CACHE_DROPPED, DIFFERS, HOT_KEY, NOT_COMPARED, SUSPECTED
 from proxy.read.host import ReadHost
 from proxy.read.open_cache import OpenCache
 from sqltypes.errors import BadParameters, SourceDown
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 SLOW_SUBSCRIBER = 1000  # events that a subscriber may be behind before it is cut off
 TRIES = 2 * TIRED + 4  # to compare a subscription's first rows
-LATER = frozenset({NOT_COMPARED, SUSPECTED, DIFFERS, "hot_key", "cache_dropped"})  # why another try may be answered
+LATER = frozenset({NOT_COMPARED, SUSPECTED, DIFFERS, HOT_KEY, CACHE_DROPPED})  # why another try may be answered
 
 
 class Subscriptions:

@@ -17,6 +17,7 @@ from dataflow.messages import (
     Effect,
     Failed,
     Finding,
+    GivenUp,
     OwnAnswer,
     Ready,
     UpqueryAnswer,
@@ -99,7 +100,7 @@ def test_a_difference_is_told_first_and_nobody_gets_the_answer() -> None:
     effects = answer(rig, request, [(7, 1, 10)], own=[OwnAnswer([(1, 11)])])
     told, *failed = effects
     assert isinstance(told, Differs) and told.check is check and told.bracket.lower == gtids(1)
-    assert failed == [Failed(first, None, "differs"), Failed(second, None, "differs")]
+    assert failed == [Failed(first, None, GivenUp.DIFFERS), Failed(second, None, GivenUp.DIFFERS)]
     assert rig.held(7) is None and not rig.readers[0].entries
     assert rig.engine.memory.counters["given_up_differs"] == 2
 
@@ -109,7 +110,7 @@ def test_what_cannot_be_compared_is_left_to_mysql_and_held() -> None:
     checked, plain = ask(rig, Plain(), 7), ask(rig, None, 7)
     (request,) = rig.asked()
     effects = answer(rig, request, [(7, 1, 10)], own=[SourceError(1317, "70100", "interrupted")])
-    assert effects == [Failed(checked, None, "unchecked"), Ready(plain, [(1, 10)], gtids(1))]
+    assert effects == [Failed(checked, None, GivenUp.UNCHECKED), Ready(plain, [(1, 10)], gtids(1))]
     assert rig.held(7) == [(1, 10)]
     assert rig.readers[0].entries[7].unseen, "who reads it next has it compared"
 
@@ -131,7 +132,7 @@ def test_a_list_that_two_fills_answer_is_compared_when_it_is_held() -> None:
     effects = [
         effect for request in requests for effect in answer(rig, request, [], own=[OwnAnswer([])] * len(request.checks))
     ]
-    assert effects == [Ready(whole, [], gtids(1)), Failed(split, None, "unchecked")]
+    assert effects == [Ready(whole, [], gtids(1)), Failed(split, None, GivenUp.UNCHECKED)]
     entries = rig.readers[0].entries
     assert [entries[key].unseen for key in range(120)] == [False] * 60 + [True] * 60
 

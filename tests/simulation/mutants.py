@@ -461,7 +461,7 @@ MUTANTS = (
     Mutant(
         "trust",
         "a difference ends the subscriptions that wait",
-        edit(Engine, "_give_up", ("self.subscriptions.end(read.waiter, told or ENDED.get(why, why))", "()")),
+        edit(Engine, "_give_up", ("self.subscriptions.end(read.waiter, told)", "()")),
         script="difference_ends_a_waiting_subscription",
     ),
     Mutant("since", "every key of a list counts", edit(OpenCache, "peek_since", (".keys:", ".keys[:1]:"))),

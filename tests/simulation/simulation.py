@@ -19,7 +19,6 @@ from contextlib import nullcontext, suppress
 
 from dataflow.changes.large_change import Sizes
 from dataflow.engine import Engine
-from dataflow.fills.demand import BEHIND
 from dataflow.fills.read import Read
 from dataflow.messages import (
     Changes,
@@ -28,6 +27,7 @@ from dataflow.messages import (
     Effect,
     Failed,
     Filled,
+    GivenUp,
     OwnAnswer,
     Ready,
     UpqueryAnswer,
@@ -422,7 +422,7 @@ class Simulation(Following):
                     self.checks.ready(self.waiting.pop(effect.waiter), effect)
                 case Failed():
                     self.waiting.pop(effect.waiter, None)
-                    self.counts["behind" if effect.why == BEHIND else "passed"] += 1
+                    self.counts["behind" if effect.why is GivenUp.BEHIND else "passed"] += 1
                 case Changes():
                     self.checks.changes(effect)
                 case Differs():

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from dataflow.fills.demand import BEHIND
 from dataflow.fills.read import Read
-from dataflow.messages import Effect, Failed, Ready
+from dataflow.messages import Effect, Failed, GivenUp, Ready
 from gtid_tracker.gtid import GtidSet
 from tests.support.engine_rig import NOTHING, ROWS, Rig, gtids
 
@@ -50,14 +49,14 @@ def test_answer_whose_lower_bound_lacks_it_does_not_serve() -> None:
     rig = Rig(ROWS)
     demanding(rig, Asked(rig, gtids(2)), 7)
     (request,) = rig.asked()
-    assert told(rig.answer(request, [], lower=gtids(1))) == Failed(1, None, BEHIND)
+    assert told(rig.answer(request, [], lower=gtids(1))) == Failed(1, None, GivenUp.BEHIND)
 
 
 def test_what_may_be_in_the_answer_does_not_count() -> None:
     rig = Rig(ROWS)
     demanding(rig, Asked(rig, gtids(2)), 7)
     (request,) = rig.asked()
-    assert told(rig.answer(request, [], lower=gtids(1), executed=gtids(1, 2))) == Failed(1, None, BEHIND)
+    assert told(rig.answer(request, [], lower=gtids(1), executed=gtids(1, 2))) == Failed(1, None, GivenUp.BEHIND)
 
 
 def test_read_that_joins_an_older_upquery_is_not_told_its_answer() -> None:
@@ -68,7 +67,7 @@ def test_read_that_joins_an_older_upquery_is_not_told_its_answer() -> None:
     assert rig.asked() == []
     effects = rig.answer(request, [], lower=gtids(1))
     assert Ready(1, [], gtids(1)) in effects
-    assert Failed(2, None, BEHIND) in effects
+    assert Failed(2, None, GivenUp.BEHIND) in effects
 
 
 def test_read_that_joins_an_older_upquery_gets_the_entry_when_the_position_has_it() -> None:
@@ -111,7 +110,7 @@ def test_upquery_sent_too_long_ago_does_not_serve() -> None:
     demanding(rig, Asked(rig, NOTHING, oldest=5.5, current=False), 7)
     effects = rig.answer(request, [], lower=gtids(1))
     assert Ready(1, [], gtids(1)) in effects
-    assert Failed(2, None, BEHIND) in effects
+    assert Failed(2, None, GivenUp.BEHIND) in effects
 
 
 def test_position_that_is_no_longer_recent_enough_when_the_entry_is_inserted_does_not_serve() -> None:
@@ -121,5 +120,5 @@ def test_position_that_is_no_longer_recent_enough_when_the_entry_is_inserted_doe
     (request,) = rig.asked()
     assert told(rig.answer(request, [], lower=gtids(1), executed=gtids(1, 2))) is None
     demand.current = False
-    assert told(rig.change(2)) == Failed(1, None, BEHIND)
+    assert told(rig.change(2)) == Failed(1, None, GivenUp.BEHIND)
     assert rig.held(7) == []

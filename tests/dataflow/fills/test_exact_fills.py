@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataflow.engine import Engine
 from dataflow.fills.exact_fills import CONFLICTS, MOST_KEYS, HotKeys
-from dataflow.messages import Failed, Ready, UpqueryRequest
+from dataflow.messages import Failed, GivenUp, Ready, UpqueryRequest
 from planner.tree.plan import AnswerArrangement
 from sqltypes.expression import Row
 from tests.support.engine_rig import ROWS, Rig, gtids
@@ -88,7 +88,7 @@ def test_read_that_nothing_could_answer_is_not_given_up_when_an_exact_fill_is_du
     assert (*exact, request.exact) == (False, False, False, True)
     told = rig.answer(request, [], lower=gtids(1), executed=gtids(*range(1, 7)))
     told += rig.change(6, ((1, 7, 5), (1, 7, 6)))
-    assert [effect.why for effect in told if isinstance(effect, Failed)] == ["hot_key"]
+    assert [effect.why for effect in told if isinstance(effect, Failed)] == [GivenUp.HOT_KEY]
 
 
 def test_switched_off_no_upquery_is_exact() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from dataflow.entries import Held
-from dataflow.messages import Ddl, Effect, Failed, Filled, Gap, Ready, UpqueryRequest
+from dataflow.messages import Ddl, Effect, Failed, Filled, Gap, GivenUp, Ready, UpqueryRequest
 from gtid_tracker.gtid import Gtid
 from sqltypes.expression import Row
 from tests.support.engine_rig import OLD, Rig, gtids
@@ -164,7 +164,7 @@ def test_one_that_changes_at_every_step_is_mysqls_to_answer() -> None:
         effects += rig.change(number, ((5, 0, before), (5, 0, number)), table="test.w")
         before = number
     (failed,) = [effect for effect in effects if isinstance(effect, Failed)]
-    assert failed.why == "hot_key"
+    assert failed.why is GivenUp.HOT_KEY
 
 
 def test_what_is_missing_below_a_long_key_is_asked_for_by_name() -> None:

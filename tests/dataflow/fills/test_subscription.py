@@ -12,7 +12,7 @@ import dataflow.readers.in_steps
 from dataflow.fills import subscription
 from dataflow.fills.read import Read
 from dataflow.fills.subscription import BROUGHT, difference
-from dataflow.messages import Changes, Ddl, Effect, Failed, Gap, UpqueryFailed
+from dataflow.messages import Changes, Ddl, Effect, Failed, Gap, GivenUp, UpqueryFailed
 from gtid_tracker.gtid import Gtid
 from sqltypes.errors import SourceDown
 from sqltypes.expression import Row, Value
@@ -106,7 +106,7 @@ def test_what_is_asked_of_a_dropped_cache_is_told_so_at_once(rig: Rig) -> None:
     (end,) = told(rig.engine.subscribe(NUMBER, rig.readers[0], 8, (8,)))
     assert end.lost
     effects = rig.engine.read(Read(1, rig.readers[0], [(8, (8,))]))
-    assert effects == [Failed(1, None, "cache_dropped")]
+    assert effects == [Failed(1, None, GivenUp.CACHE_DROPPED)]
     assert not rig.asked() and not rig.engine.misses_pending
 
 
