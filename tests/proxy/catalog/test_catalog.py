@@ -11,7 +11,7 @@ from typing import Any, cast
 
 import pytest
 
-from dataflow.messages import Ddl, Failed
+from dataflow.messages import Ddl, Failed, GivenUp
 from planner.api import plan_query
 from planner.matcher import QueryMatcher
 from planner.text.fingerprint import fingerprint, outline
@@ -174,7 +174,7 @@ def test_who_waits_for_a_cache_that_leaves_is_passed_through_at_once() -> None:
             rig.read(7)
         (_, request) = rig.asked()
         made.schema_changed(frozenset({"test.t"}))
-        assert [effect.why for effect in effects if isinstance(effect, Failed)] == ["cache_dropped"]
+        assert [effect.why for effect in effects if isinstance(effect, Failed)] == [GivenUp.CACHE_DROPPED]
         assert rig.engine.upqueries_in_flight == 2
         rig.answer(request, [], lower=gtids(1))
         await made.installed.leaving.gone()
