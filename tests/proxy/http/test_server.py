@@ -13,7 +13,7 @@ import pytest
 from proxy.http.server import HEAD_BYTES, BadRequest, HttpListener, Request, parse_head
 from proxy.settings.config import Config, Listen
 from sqltypes.errors import ConfigError
-from tests.support.fake_system import FakeSystem
+from tests.support.fake_system import FakeCaches, FakeSystem
 
 
 def run(scenario: Coroutine[Any, Any, None]) -> None:
@@ -181,12 +181,12 @@ def test_a_silent_connection_makes_room_for_one_that_asks(monkeypatch: pytest.Mo
 
 
 def test_a_page_that_cannot_be_made_tells_nothing() -> None:
-    class Broken(FakeSystem):
-        async def list_caches(self) -> Any:
+    class Broken(FakeCaches):
+        async def listed(self) -> Any:
             raise ZeroDivisionError("secret detail")
 
     async def scenario() -> None:
-        async with listening(Broken()) as port:
+        async with listening(FakeSystem(Broken())) as port:
             status, body = await exchange(port, get("/"))
             assert (status, "secret" in body) == ("500 Internal Server Error", False)
             assert (await exchange(port, get("/healthz")))[0] == "200 OK"
