@@ -295,16 +295,15 @@ def _bytes_of(value: Any) -> int:
 
 def touch(entry: Entry) -> None:
     """The entry's content has changed: every answer derived from it is stale."""
-    entry.since = entry.owner.memory.sequence
-    dependents = entry.dependents
-    if dependents is None:
-        return
-    if isinstance(dependents, Held):
-        dependents.version = dependents.bodies = None
-        if dependents.marks:
-            dependents.tell()
-        return
     memory = entry.owner.memory
+    entry.since = memory.sequence
+    dependents = entry.dependents
+    if not isinstance(dependents, set):
+        if dependents is not None:
+            dependents.version = dependents.bodies = None
+            if dependents.marks:
+                dependents.tell()
+        return
     memory.room -= len(dependents)
     if memory.room < 0:  # many answers are made of it: to go through them would be a long step
         for reader in entry.owner.readers:
@@ -322,14 +321,15 @@ def touch_all(entries: Sequence[Entry]) -> None:
         return
     sequence = entries[0].owner.memory.sequence
     for entry in entries:
-        entry.since = sequence
         held = entry.dependents
-        if isinstance(held, Held):
+        if isinstance(held, set):
+            touch(entry)
+            continue
+        entry.since = sequence
+        if held is not None:
             held.version = held.bodies = None
             if held.marks:
                 held.tell()
-        elif held is not None:
-            touch(entry)
 
 
 def relink(held: Held, deps: tuple[Entry, ...]) -> None:

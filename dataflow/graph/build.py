@@ -60,6 +60,7 @@ from sqltypes.functions import COMPARISONS
 from sqltypes.implementations import comparison_key
 from sqltypes.schema import BIGINT, SqlType, Table
 from sqltypes.spellings import shows_as_is
+from sqltypes.values import identical
 
 Layout = dict[tuple[str, str], int]
 
@@ -126,11 +127,11 @@ def _compares_as_is(type_: SqlType) -> bool:
     return type_.is_integer or type_.name in ("decimal", "bit", "date") or type_.is_binary
 
 
-def _row_ref(layout: Mapping[tuple[str, str], int]) -> Callable[[ColumnRef | ParamRef], str]:
+def _row_ref(layout: Mapping[tuple[str, str], int], row: str = "r") -> Callable[[ColumnRef | ParamRef], str]:
     def ref(node: ColumnRef | ParamRef) -> str:
         if isinstance(node, ParamRef):
             return f"p[{node.index}]"
-        return f"r[{layout[node.source, node.name.lower()]}]"
+        return f"{row}[{layout[node.source, node.name.lower()]}]"
 
     return ref
 
@@ -185,13 +186,16 @@ def _aggregate_node(plan: AggregateArrangement, number: int, memory: Memory) -> 
     positions = [column.position for column in (table.column(name) for name in plan.group)]
     by = [at for at, column in enumerate(group) if column.name.lower() in plan.told_by]
     items = accumulators(plan.aggregates, [_order_of(aggregate) for aggregate in plan.aggregates])
+    exact = not any(expr.type.is_approximate for expr in (*group, *map(_argument, plan.aggregates)))
+    folding = _Folding(plan.aggregates, items, layout, exact=exact)
     program = GroupProgram(
         locate=_locate(table, plan.key, plan.filter),
         group_key=_group_key([group[at] for at in by], [positions[at] for at in by]),
         group_values=_columns_of_row(positions),
         arguments=compile_row([_argument(aggregate) for aggregate in plan.aggregates], layout),
-        add=_folding(plan.aggregates, items, layout, add_value, "+", EXACT.add),
-        subtract=_folding(plan.aggregates, items, layout, subtract_value, "-", EXACT.subtract),
+        add=folding.add,
+        subtract=folding.subtract,
+        replace=folding.replace,
         accumulators=items,
         group_width=len(group),
         answer_group_key=_group_key([group[at] for at in by], by),
@@ -199,7 +203,7 @@ def _aggregate_node(plan: AggregateArrangement, number: int, memory: Memory) -> 
         of_one_row=table.is_unique_in(plan.group),
         dated=dated_places(plan),
         shown=itemgetter(*positions) if positions else lambda row: (),
-        exact=not any(expr.type.is_approximate for expr in (*group, *map(_argument, plan.aggregates))),
+        exact=exact,
     )
     return AggregateNode(plan, number, memory, program)
 
@@ -209,36 +213,61 @@ def _group_key(columns: Sequence[ColumnRef], positions: Sequence[int]) -> Callab
     return of_whole_strings(_key_of_columns(columns, positions), types, _columns_of_row(positions))
 
 
-def _folding(
-    aggregates: Sequence[Aggregate],
-    items: Sequence[Accumulator],
-    layout: Layout,
-    plain: Callable[..., object],
-    sign: str,
-    exact: Callable[[Decimal, Decimal], Decimal],
-) -> Callable[..., Any]:
-    """What one row does to a group's state, as one function: f(state, row). False from it: an extreme may be gone.
+class _Folding:
+    """What rows do to a group's state, as functions of the state and of rows. False from them: an extreme may be gone.
 
-    `plain` is the uncompiled form for one accumulator, used for MIN and MAX; `exact` adds or subtracts decimals.
+    `add`, `subtract`: one comes or goes. `replace`: one becomes another; None where that changes nothing. `exact`: what
+    is equal looks the same.
     """
-    code = Codegen()
-    ref = _row_ref(layout)
-    lines = []
-    for aggregate, item in zip(aggregates, items, strict=True):
-        slot = item.slot
-        if aggregate.argument is None:
-            lines.append(f"s[{slot}] {sign}= 1")
-            continue
-        lines.append(f"v = {code.expression(aggregate.argument, ref)}")
-        if aggregate.function is AggregateFunction.COUNT:
-            lines.append(f"if v is not None: s[{slot}] {sign}= 1")
-        elif aggregate.function in (AggregateFunction.SUM, AggregateFunction.AVG):
-            decimal = f"{code.bind(exact)}({code.bind(Decimal)}(s[{slot}]), v)"
-            total = f"s[{slot}] {sign} v" if item.integral else decimal
-            lines.append(f"if v is not None: s[{slot}] = {total}; s[{slot + 1}] {sign}= 1")
-        else:
-            lines.append(f"if {code.bind(plain)}(s, {code.bind(item)}, v) is False: return False")
-    return code.function("fold", "s, r", [*lines, "return True"])
+
+    def __init__(
+        self, aggregates: Sequence[Aggregate], items: Sequence[Accumulator], layout: Layout, *, exact: bool
+    ) -> None:
+        self._folds = list(zip(aggregates, items, strict=True))
+        self._layout = layout
+        self.add = self._alone("+")
+        self.subtract = self._alone("-")
+        self.replace = self._replacing(exact)
+
+    def _alone(self, sign: str) -> Callable[..., Any]:
+        code = Codegen()
+        lines = []
+        for aggregate, item in self._folds:
+            if aggregate.argument is not None:
+                lines.append(f"v = {code.expression(aggregate.argument, _row_ref(self._layout))}")
+            lines.append(_fold(code, aggregate, item, "v", sign))
+        return code.function("fold", "s, r", [*lines, "return True"])
+
+    def _replacing(self, exact: bool) -> Callable[..., Any]:
+        code = Codegen()
+        folds = [(aggregate, item) for aggregate, item in self._folds if aggregate.argument is not None]
+        lines, gone, come = [], [], []
+        for at, (aggregate, item) in enumerate(folds):
+            for row in "ba":
+                lines.append(f"{row}{at} = {code.expression(_argument(aggregate), _row_ref(self._layout, row))}")
+            gone.append(_fold(code, aggregate, item, f"b{at}", "-"))
+            come.append(_fold(code, aggregate, item, f"a{at}", "+"))
+        numbers = range(len(folds))
+        same = " and ".join(f"b{at} == a{at}" for at in numbers) or "True"
+        if not exact:
+            before, after = ("".join(f"{row}{at}, " for at in numbers) for row in "ba")
+            same = f"{code.bind(identical)}(({before}), ({after}))"
+        return code.function("replace", "s, b, a", [*lines, f"if {same}: return None", *gone, *come, "return True"])
+
+
+def _fold(code: Codegen, aggregate: Aggregate, item: Accumulator, value: str, sign: str) -> str:
+    """What a value that comes or goes does to its slots of a state. MIN and MAX are not compiled."""
+    slot = item.slot
+    if aggregate.argument is None:
+        return f"s[{slot}] {sign}= 1"
+    if aggregate.function is AggregateFunction.COUNT:
+        return f"if {value} is not None: s[{slot}] {sign}= 1"
+    plain, exact = (add_value, EXACT.add) if sign == "+" else (subtract_value, EXACT.subtract)
+    if aggregate.function in (AggregateFunction.SUM, AggregateFunction.AVG):
+        decimal = f"{code.bind(exact)}({code.bind(Decimal)}(s[{slot}]), {value})"
+        total = f"s[{slot}] {sign} {value}" if item.integral else decimal
+        return f"if {value} is not None: s[{slot}] = {total}; s[{slot + 1}] {sign}= 1"
+    return f"if {code.bind(plain)}(s, {code.bind(item)}, {value}) is False: return False"
 
 
 def _argument(aggregate: Aggregate) -> Expr:

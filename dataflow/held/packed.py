@@ -32,11 +32,12 @@ BYTES = 41  # a bytes object without its bytes, and what the allocator adds on a
 
 @dataclass(frozen=True, slots=True)
 class Packing:
-    """Of rows of some types. `size`: bytes that a packed one occupies."""
+    """Of rows of some types. `length`, `frame`: a packed one occupies so many bytes, both together."""
 
     pack: Callable[[Row], Packed]
     unpack: Callable[[Any], Row]
-    size: Callable[[Any], int]
+    length: Callable[[Any], int]
+    frame: int
 
 
 def packing(types: Sequence[SqlType], weigh: Callable[[Row], int]) -> Packing:
@@ -51,15 +52,15 @@ def packing(types: Sequence[SqlType], weigh: Callable[[Row], int]) -> Packing:
     read = _row(types, "v", "Decimal")
     pack = [f"p = dumps({written}, {VERSION})", f"return p[{len(head)}:] if len(p) <= {LARGE_ROW} else r"]
     unpack = ["if p.__class__ is tuple: return p", "v = loads(head + p)", f"return {read if decimals else 'v'}"]
-    size = f"return len(p) + {BYTES} if p.__class__ is bytes else weigh(p)"
+    length = [f"return len(p) + {BYTES} if p.__class__ is bytes else weigh(p)"]
     if not large:
         pack = [f"return dumps({written}, {VERSION})[{len(head)}:]"]
         unpack = unpack[1:]
-        size = f"return len(p) + {BYTES}"
     return Packing(
         code.function("pack", "r", pack),
         code.function("unpack", "p", unpack),
-        code.function("size", "p", [size]),
+        code.function("length", "p", length) if large else len,
+        0 if large else BYTES,
     )
 
 

@@ -13,13 +13,12 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from decimal import ROUND_HALF_UP, Context, Decimal
 from itertools import repeat
-from operator import ne, or_
 from sys import getsizeof
 from typing import Any
 
 from dataflow.entries import Entries, Entry, touch, touch_all
 from dataflow.held.arrangement import LinearArrangement, Locate, Memory
-from dataflow.held.hits import NONE_HELD, Beside, Hits, kept
+from dataflow.held.hits import NONE_HELD, Beside, Hits
 from planner.tree.plan import Aggregate, AggregateArrangement, AggregateFunction
 from sqltypes.arithmetic import average
 from sqltypes.casts import no_zero
@@ -70,6 +69,7 @@ class GroupProgram:
     arguments: Callable[[Row], Row]
     add: Callable[[State, Row], None]  # `add_value` for all accumulators, compiled
     subtract: Callable[[State, Row], bool]  # `subtract_value` likewise: False if one underflows
+    replace: Callable[[State, Row, Row], bool | None]  # both at once; None where no argument becomes another
     accumulators: tuple[Accumulator, ...]
     group_width: int
     answer_group_key: Callable[[Row], Key]  # of an upquery's row, key columns cut off
@@ -126,80 +126,71 @@ class AggregateNode(LinearArrangement):
         if not program.exact or program.spelled or program.of_one_row or hits.mixed is not None:
             super().change_all(hits, beside)
             return
-        before, after, held = hits.before, hits.after, hits.old or hits.new or []
-        if before is not None and after is not None:
-            differ = self._differ(before, after)
-            if not all(differ):
-                before, after, held = kept(before, differ), kept(after, differ), kept(held, differ)
-        gone = before if before is not None else repeat(None)
-        come = after if after is not None else repeat(None)
-        for old, new, entry in zip(gone, come, held):  # noqa: B905 - one may be endless
+        before, after = hits.before or repeat(None), hits.after or repeat(None)
+        changed: list[Entry] = []
+        for old, new, entry in zip(before, after, hits.old or hits.new or []):  # noqa: B905 - one may be endless
             try:
-                if not self._change_state(old, new, entry, beside) and (target := self._target(entry, beside)):
+                done = self._change_state(old, new, entry, beside)
+                if done:
+                    changed.append(entry)
+                elif done is not None and (target := self._target(entry, beside)) is not None:
                     self.change(self.entries if beside is None else NONE_HELD, old, new, target, target)
             except EvaluationError:
                 self._fail_target(entry, beside, "evaluation_failed")
         if beside is None:
-            touch_all(held)
+            touch_all(changed)
 
-    def _change_state(self, before: Row | None, after: Row | None, entry: Entry, beside: Beside | None) -> bool:
-        """Changes a group that there is before and after. False: it is another case."""
-        program = self._program
-        if entry.content is None or (beside is not None and entry in beside.made):
+    def _change_state(self, before: Row | None, after: Row | None, entry: Entry, beside: Beside | None) -> bool | None:
+        """Changes a group that there is before and after. None: there is nothing to change, or no more; False: it is
+        another case."""
+        program, content = self._program, entry.content
+        if content is None or (beside is not None and entry in beside.made):
             return False
-        group = program.group_key(after if before is None else before)  # type: ignore[arg-type]  # one of them is there
-        state = entry.content.get(group)
-        if state is None:
+        group: Key = ()
+        if program.group_width:
+            group = program.group_key(after if before is None else before)  # type: ignore[arg-type]  # one is there
+            if before is not None and after is not None and program.shown(before) != program.shown(after):
+                return False
+        state = content.get(group)
+        if state is None or (before is not None and state[COUNT_STAR] <= 1):
             return False
         if beside is not None:
             state = state.copy()
+        done: bool | None = True
         if before is None:
+            assert after is not None, "there is a row"
             state[COUNT_STAR] += 1
-        else:
-            if state[COUNT_STAR] <= 1 or (after is not None and program.shown(before) != program.shown(after)):
-                return False
-            if after is None:
-                state[COUNT_STAR] -= 1
-            if not program.subtract(state, before):
-                self._fail_target(entry, beside, "extreme_underflow")
-                return True
-        if after is not None:
             program.add(state, after)
-        if beside is not None:
+        elif after is None:
+            state[COUNT_STAR] -= 1
+            done = program.subtract(state, before)
+        else:
+            done = program.replace(state, before, after)
+        if done is False:
+            self._fail_target(entry, beside, "extreme_underflow")
+            return None
+        if done and beside is not None:
             beside.made[entry] = group, state, 0
-        return True
-
-    def _differ(self, befores: list[Row], afters: list[Row]) -> list[bool]:
-        """Which of these changes alter anything, or may: that cannot be evaluated of all."""
-        program = self._program
-        try:
-            differ = list(map(ne, map(program.arguments, befores), map(program.arguments, afters)))
-        except EvaluationError:
-            return [True] * len(befores)
-        if not program.group_width:
-            return differ
-        return list(map(or_, differ, map(ne, map(program.shown, befores), map(program.shown, afters))))
+        return done
 
     def _replace(self, entries: Entries, entry: Entry, before: Row, after: Row) -> None:
         """A row stays under its key; mostly in its group, too, which then is looked up once."""
         program = self._program
-        if program.exact:
-            same_arguments = program.arguments(before) == program.arguments(after)
-            same_group = program.shown(before) == program.shown(after)
-        else:
-            same_arguments = identical(program.arguments(before), program.arguments(after))
-            same_group = identical(program.group_values(before), program.group_values(after))
-        if same_arguments and same_group:
-            return
-        group = program.group_key(before)
+        same_group = not program.group_width or (
+            program.shown(before) == program.shown(after)
+            if program.exact
+            else identical(program.group_values(before), program.group_values(after))
+        )
         if same_group:
-            state = entry.content.get(group)
+            state = entry.content.get(program.group_key(before) if program.group_width else ())
             if state is not None and state[COUNT_STAR] > 1:  # the only row of a group takes its extremes with it
-                if program.subtract(state, before):
-                    program.add(state, after)
+                done = program.replace(state, before, after)
+                if done:
                     touch(entry)
-                else:
+                elif done is not None:
                     self.fail(entries, entry, "extreme_underflow")
+                return
+            if identical(program.arguments(before), program.arguments(after)):
                 return
         self._subtract(entries, entry, before)
         if entry.content is not None:

@@ -45,7 +45,8 @@ class RowsNode(LinearArrangement):
         self._narrow = narrow
         self._exact = exact  # equal narrow rows are indistinguishable (not so with floats: 0.0 and -0.0)
         self._weigh = weigh  # bytes that a narrow row occupies in a `Bag`
-        self._pack, self._unpack, self._packed_bytes = packing.pack, packing.unpack, packing.size
+        self._pack, self._unpack = packing.pack, packing.unpack
+        self._length, self._frame = packing.length, packing.frame  # of a packed row: bytes, both together
 
     def change(
         self, entries: Entries, before: Row | None, after: Row | None, old: Entry | None, new: Entry | None
@@ -71,7 +72,7 @@ class RowsNode(LinearArrangement):
             if not all(differ):  # the columns that changed are not among those held
                 gone, come, held = kept(gone, differ), kept(come, differ), kept(held, differ)
         made, entries = (beside.made, NONE_HELD) if beside is not None else (None, self.entries)
-        edit, memory, nothing = self._edit, self.memory, repeat(None)
+        edit, more, nothing = self._edit, 0, repeat(None)
         for before, after, entry in zip(gone or nothing, come or nothing, held):  # noqa: B905 - two may be endless
             content = entry.content
             if content is None or content.__class__ is Bag or (made is not None and entry in made):
@@ -87,8 +88,10 @@ class RowsNode(LinearArrangement):
                     entry.content = item
                 else:
                     content[place] = item
-                entry.size += by
-                memory.used += by
+                if by:
+                    entry.size += by
+                    more += by
+        self.memory.used += more
         if beside is None:
             touch_all(held)
 
@@ -98,33 +101,36 @@ class RowsNode(LinearArrangement):
     def _edit(self, content: Any, gone: Row | None, come: Row | None) -> Edit | None:
         """What takes one row out of a content that is no `Bag`, and puts one into it; a row that stays under its key
         keeps its place. None: the row that goes is not there."""
-        pack, size = self._pack, self._packed_bytes
+        pack, length = self._pack, self._length
         if gone is None:
             assert come is not None, "there is a row"
             now = pack(come)
+            by = length(now) + self._frame
             if content.__class__ is list:
                 if len(content) < LARGE or not self._exact:
-                    return slice(len(content), None), (now,), size(now) + PLACE_BYTES
+                    return slice(len(content), None), (now,), by + PLACE_BYTES
                 bag = Bag(map(self._unpack, (*content, now)))
                 return WHOLE, bag, self._bytes_of(bag) - self._bytes_of(content)
-            return (WHOLE, now, size(now)) if content == NO_ROWS else (WHOLE, [content, now], size(now) + LIST_BYTES)
+            return (WHOLE, now, by) if content == NO_ROWS else (WHOLE, [content, now], by + LIST_BYTES)
         was = pack(gone)
         if content.__class__ is list:
-            if was not in content:
+            try:
+                at = content.index(was)
+            except ValueError:
                 return None
-            at = content.index(was)
             if come is not None:
                 now = pack(come)
-                return at, now, size(now) - size(was)
+                return at, now, length(now) - length(was)
+            by = -length(was) - self._frame
             if len(content) == 2:
-                return WHOLE, content[1 - at], -size(was) - LIST_BYTES
-            return slice(at, at + 1), (), -size(was) - PLACE_BYTES
+                return WHOLE, content[1 - at], by - LIST_BYTES
+            return slice(at, at + 1), (), by - PLACE_BYTES
         if content != was:
             return None
         if come is None:
-            return WHOLE, NO_ROWS, -size(was)
+            return WHOLE, NO_ROWS, -length(was) - self._frame
         now = pack(come)
-        return WHOLE, now, size(now) - size(was)
+        return WHOLE, now, length(now) - length(was)
 
     def _put(self, entries: Entries, entry: Entry, gone: Row | None, come: Row | None) -> None:
         """Takes one row out of an entry, and puts one into it."""
@@ -156,7 +162,7 @@ class RowsNode(LinearArrangement):
     def load(self, key: Key, rows: list[Row]) -> Entry:
         if len(rows) == 1:
             packed = self._pack(rows[0])
-            return self.new_entry(key, packed, self._packed_bytes(packed))
+            return self.new_entry(key, packed, self._length(packed) + self._frame)
         content = Bag(rows) if len(rows) > LARGE and self._exact else list(map(self._pack, rows)) or NO_ROWS
         return self.new_entry(key, content, self._bytes_of(content))
 
@@ -172,7 +178,7 @@ class RowsNode(LinearArrangement):
                 size += sum(map(self._weigh, some))
             else:
                 packed += map(self._pack, some)
-                size += sum(map(self._packed_bytes, packed[first:])) + PLACE_BYTES * len(some)
+                size += sum(map(self._length, packed[first:])) + (self._frame + PLACE_BYTES) * len(some)
             yield
         return self.new_entry(key, counts if self._exact else packed, size)
 
@@ -181,8 +187,9 @@ class RowsNode(LinearArrangement):
         if content.__class__ is Bag:
             return sum(map(self._weigh, content.all()))
         if content.__class__ is list:
-            return LIST_BYTES + PLACE_BYTES * (len(content) - 2) + sum(map(self._packed_bytes, content))
-        return self._packed_bytes(content) if content != NO_ROWS else 0
+            each = PLACE_BYTES + self._frame
+            return LIST_BYTES - 2 * PLACE_BYTES + each * len(content) + sum(map(self._length, content))
+        return self._length(content) + self._frame if content != NO_ROWS else 0
 
     def rows_in_parts(self, content: Any, most: int) -> Iterator[Iterable[Row]]:
         if content.__class__ is Bag:

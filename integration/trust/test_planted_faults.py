@@ -110,10 +110,10 @@ FAULTS = (
         "a sum is kept as a float",
         edit(
             dataflow.graph.build,
-            "_folding",
+            "_fold",
             (
-                '{code.bind(exact)}({code.bind(Decimal)}(s[{slot}]), v)"',
-                '{code.bind(Decimal)}(float(s[{slot}]) {sign} float(v))"',
+                '{code.bind(exact)}({code.bind(Decimal)}(s[{slot}]), {value})"',
+                '{code.bind(Decimal)}(float(s[{slot}]) {sign} float({value}))"',
             ),
         ),
         "SELECT SUM(n) FROM item WHERE grp = ?",
@@ -194,7 +194,7 @@ FAULTS = (
     ),
     Fault(
         "COUNT counts NULL",
-        edit(dataflow.graph.build, "_folding", ('if v is not None: s[{slot}] {sign}= 1")', 's[{slot}] {sign}= 1")')),
+        edit(dataflow.graph.build, "_fold", ('if {value} is not None: s[{slot}] {sign}= 1"', 's[{slot}] {sign}= 1"')),
         "SELECT COUNT(m) FROM item WHERE grp = ?",
         "INSERT INTO item VALUES (10, 7, 1, 'new', 'x', 1, NULL)",
     ),
