@@ -13,12 +13,13 @@ from proxy.cache.named_cache import NamedCache
 from proxy.cache.trust import Compared, Trust
 from proxy.read.host import ReadHost
 from proxy.read.look import Due, InSteps, Missing, Seen, let_go
+from proxy.read.together import Together
 from sqltypes.expression import Key
 
 
 class HeldAnswers:
     """Of one cache in one wire format. `together`: is the answer of so many keys derived from all of them together, and
-    not stored?"""
+    not stored by key?"""
 
     def __init__(self, host: ReadHost, cache: NamedCache, format_: int, together: Callable[[int], bool]) -> None:
         self.join = host.pump.formats.wires[format_].join_short
@@ -26,6 +27,7 @@ class HeldAnswers:
         self._cache = cache
         self._format = format_
         self._together = together
+        self.several = Together(format_)
 
     def look(self, reader: ReaderNode, binding: Binding, *, given: bool) -> Seen:
         """The answer of a read that is about to be given it, or (`given` False) that only looks."""
@@ -95,20 +97,24 @@ class HeldAnswers:
         given: bool,
     ) -> Seen:
         keys, rows = binding.keys, None
+        body = self.several.find(reader, keys)
         try:
-            rows = reader.answer(keys, short=True)
-            if rows is None:
+            if body is None and (rows := reader.answer(keys, short=True)) is None:
                 return Missing.HOLE
         except TooLong:
             pass
         if trust is not None and _holds_back(trust.of_several(reader, keys, seconds, given=given), None, due):
             return Missing.HELD_BACK
-        if rows is None:
-            return InSteps(due=bool(due))
-        for key, _ in keys:
-            if (held := reader.entries.get(key)) is not None:
-                held.visited = True
-        return reader.encoders[self._format](rows)
+        if body is None:
+            if rows is None:
+                return InSteps(due=bool(due))
+            body = reader.encoders[self._format](rows)
+            if trust is None:
+                self.several.keep(reader, keys, body)
+            for key, _ in keys:
+                if (held := reader.entries.get(key)) is not None:
+                    held.visited = True
+        return body
 
     def _looked_at(
         self,

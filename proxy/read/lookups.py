@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING
 from dataflow.entries import Held
 from dataflow.readers.derivation import TooLong
 from dataflow.readers.reader import ReaderNode
-from proxy.cache.key_binder import MOST_KEYS
+from proxy.cache.key_binder import MOST_KEYS, Binding, keys_in
 from proxy.cache.ledger import SAMPLE
 from proxy.loop.slices import Join
 from proxy.port.api import ListLookup, Lookup, ParameterValue
 from proxy.read.host import ReadHost
+from proxy.read.together import MOST_TOGETHER, Together
 from sqltypes.errors import UpwellError
 from sqltypes.expression import Key
 
@@ -101,6 +102,30 @@ def list_lookup(
             cache.look_at = hits + gap(host.access_log)
             if host.access_log is not None:
                 host.access_log.hit_of_list(cache, given)
+        return body
+
+    return stored
+
+
+def together_lookup(
+    host: ReadHost, cache: NamedCache, reader: ReaderNode, together: Together, bind: Callable[..., Binding]
+) -> ListLookup:
+    """As `list_lookup`, of keys whose answer is derived from all of them together: what is kept of such."""
+    generation = cache.generation
+
+    def stored(given: Sequence[ParameterValue]) -> bytes | None:
+        hits = cache.hits
+        if cache.generation != generation or host.closed or hits >= cache.look_at or cache.trust is not None:
+            return None
+        if keys_in(given) > MOST_TOGETHER:
+            return None
+        try:
+            keys = bind(given).keys
+        except UpwellError:  # `look` tells
+            return None
+        body = together.find(reader, keys)
+        if body is not None:
+            cache.hits = hits + 1
         return body
 
     return stored

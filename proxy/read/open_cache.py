@@ -194,7 +194,7 @@ class OpenCache:
         """Of a list of more keys than are looked at one by one. Very many whole numbers are a hit if only some of their
         answers are to be derived or encoded first; else the read is passed for `why`."""
         values, binder = parameters[0], self.plan.binder
-        if self.stored_list is nothing_listed or not isinstance(values, tuple) or len(values) > MOST_LISTED:
+        if not self.plan.joins or self.plan.single or not isinstance(values, tuple) or len(values) > MOST_LISTED:
             return why
         if binder is None or binder.quick_keys is None or not binder.are_keys(values):
             return why

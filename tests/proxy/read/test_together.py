@@ -1,0 +1,109 @@
+"""Answers of several keys that are sorted together: kept while none of them has changed, and not longer."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from proxy.read.together import LONGEST, MOST_ANSWERS, MOST_TOGETHER, Together
+from tests.proxy.test_long_lists import Lists
+from tests.simulation.desk import packed, unpacked
+
+SORTED = "SELECT id, v FROM t WHERE k IN (?) ORDER BY id DESC"
+
+
+@pytest.fixture
+def lists() -> Lists:
+    made = Lists(SORTED)
+    for key in (1, 2, 3):
+        made.fill([key], 4)
+    return made
+
+
+def together(lists: Lists) -> Together:
+    return lists.opened.plan.held.several
+
+
+def read(lists: Lists, *keys: int) -> list[Any]:
+    body = lists.opened.hit((keys,))
+    assert body is not None
+    together(lists).check_invariants(lists.reader)
+    return unpacked(body)
+
+
+def derived(lists: Lists, *keys: int) -> int:
+    """Rows that were looked up for one read of them."""
+    memory = lists.reader.memory
+    before = memory.derived
+    assert lists.opened.hit((keys,)) is not None
+    return memory.derived - before
+
+
+def test_what_is_asked_for_again_is_derived_no_more(lists: Lists) -> None:
+    first = read(lists, 1, 2)
+    assert [row[0] for row in first] == sorted((row[0] for row in first), reverse=True) and len(first) == 8
+    assert read(lists, 1, 2) == first  # this one is kept
+    hits = lists.opened.named.hits
+    assert derived(lists, 1, 2) == 0 and read(lists, 1, 2) == first
+    assert lists.opened.named.hits == hits + 2
+    assert derived(lists, 1, 3) > 0, "other keys"
+
+
+def test_a_change_of_one_key_is_seen_at_once(lists: Lists) -> None:
+    for _ in range(3):
+        before = read(lists, 1, 2)
+    lists.rig.change(2, (None, (77, 2, 5)))
+    found = read(lists, 1, 2)
+    assert len(found) == len(before) + 1 and (77, 5) in found
+    assert read(lists, 1, 2) == found and derived(lists, 1, 2) == 0, "kept again"
+    lists.rig.change(3, (None, (78, 3, 5)))
+    assert derived(lists, 1, 2) == 0, "a change of another key"
+
+
+def test_a_key_that_is_gone_takes_the_answer_along(lists: Lists) -> None:
+    for _ in range(3):
+        read(lists, 1, 2)
+    lists.reader.drop(lists.reader.entries[2])
+    assert lists.opened.hit(((1, 2),)) is None
+    lists.fill([2], 4)
+    assert len(read(lists, 1, 2)) == 8
+
+
+def test_another_encoder_gives_other_bytes(lists: Lists) -> None:
+    for _ in range(3):
+        before = read(lists, 1, 2)
+    lists.reader.encoders[0] = lambda rows: packed([(*row, "more") for row in rows])
+    assert read(lists, 1, 2) == [(*row, "more") for row in before]
+
+
+def test_what_is_kept_is_visited(lists: Lists) -> None:
+    for _ in range(3):
+        read(lists, 1, 2)
+    for held in lists.reader.entries.values():
+        held.visited = False
+    read(lists, 1, 2)
+    assert [lists.reader.entries[key].visited for key in (1, 2, 3)] == [True, True, False]
+
+
+def test_no_more_is_kept_than_is_said(lists: Lists) -> None:
+    kept, reader = Together(0), lists.reader
+    for number in range(3 * MOST_ANSWERS):
+        keys = [(1, (1, number))]
+        kept.keep(reader, keys, b"")
+        kept.check_invariants(reader)
+    long = lists.binder.bind(((1, 2),)).keys
+    for _ in range(2):
+        kept.keep(reader, long, bytes(LONGEST + 1))
+    assert kept.find(reader, long) is None
+    many = [(1, (1,))] * (MOST_TOGETHER + 1)
+    for _ in range(2):
+        kept.keep(reader, many, b"")
+    assert kept.find(reader, many) is None
+
+
+def test_while_answers_are_compared_first_none_is_kept(lists: Lists, monkeypatch: pytest.MonkeyPatch) -> None:
+    for _ in range(3):
+        read(lists, 1, 2)
+    monkeypatch.setattr(lists.opened.named, "trust", object())
+    assert lists.opened.plan.stored_list(((1, 2),)) is None
