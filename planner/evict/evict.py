@@ -31,7 +31,7 @@ from planner.refusals.raising import may_raise
 from planner.text.parse import parameter_number
 from planner.tree.expressions import Collected, Expressions, Parameters, split_and
 from planner.tree.logical import NotMaintained, fresh_alias, parameters_of, to_own
-from planner.tree.names import Catalogue, Scope, derived_entry, named_tables, table_entry
+from planner.tree.names import Catalogue, Scope, derived_entry, is_star, named_tables, renaming, table_entry
 from planner.tree.plan import AnswerInput, Caution, Crossing, own
 from planner.tree.provenance import Name, equality_of, name_of, pin_of
 from planner.tree.reasons import refuse
@@ -232,11 +232,8 @@ class _Walk:
 
 
 def _renamed(columns: list[ColumnRef], named: exp.Expr) -> list[ColumnRef]:
-    alias = named.args.get("alias")
-    names = [column.name for column in (alias.args.get("columns") or ())] if alias is not None else []
-    if not names:
-        return columns
-    return [replace(column, name=name) for column, name in zip(columns, names, strict=True)]
+    names = renaming(named)
+    return [replace(column, name=name) for column, name in zip(columns, names, strict=True)] if names else columns
 
 
 class _Select:
@@ -485,8 +482,8 @@ class _Select:
         return columns
 
     def _output(self, node: exp.Expr) -> list[ColumnRef]:
-        if isinstance(node, exp.Star) or (isinstance(node, exp.Column) and isinstance(node.this, exp.Star)):
-            star = self._scope.star("" if isinstance(node, exp.Star) else node.table)
+        if is_star(node):
+            star = self._scope.star(node)
             for column in star:
                 self._use(column)
             return list(star)

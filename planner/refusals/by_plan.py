@@ -118,11 +118,7 @@ class ByPlan:
     def _stars(self) -> list[SqlType]:
         """The types of what stars show."""
         stars = [node for node in self._tree.expressions if node.is_star and isinstance(node, exp.Star | exp.Column)]
-        return [
-            column.type
-            for node in stars
-            for column in self._scope.star(node.table if isinstance(node, exp.Column) else "")
-        ]
+        return [column.type for node in stars for column in self._scope.star(node)]
 
     def long_sums(self) -> None:
         """Raises UnsupportedQuery for a SUM or AVG of numbers so long that the sum may have more than 65 digits: MySQL

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from sqlglot import exp
 
+from planner.tree.names import is_star
 from planner.tree.reasons import refuse
 from sqltypes.plainly_spelled import is_known
 from sqltypes.schema import Table
@@ -55,10 +56,7 @@ def _shows_all(tree: exp.Query) -> bool:
     """Whether it may show a column that it does not name. (The star of COUNT is no item.)"""
     selects = list(tree.find_all(exp.Select))
     items = [item for select in selects for item in select.expressions]
-    return not selects or any(
-        isinstance(item, exp.Star) or (isinstance(item, exp.Column) and isinstance(item.this, exp.Star))
-        for item in items
-    )
+    return not selects or any(map(is_star, items))
 
 
 def _is_shown(node: exp.Column, tree: exp.Select) -> bool:

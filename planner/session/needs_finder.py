@@ -43,6 +43,7 @@ from planner.tree.function_table import (
 )
 from planner.tree.kinds import MADE, OF_JSON_KINDS, Kind, Kinds, date_of
 from planner.tree.meanings import Meanings
+from planner.tree.names import is_star
 from planner.tree.resolve import argument, ordinal
 
 _OFFSET = re.compile(r"[+-]\d{1,2}:\d\d\s*\Z", re.ASCII)  # of a date-time literal
@@ -285,10 +286,6 @@ def _arguments(node: exp.Expr) -> Iterator[exp.Expr]:
             yield from part.iter_expressions()
         else:
             yield part
-
-
-def is_star(node: exp.Expr) -> bool:
-    return isinstance(node, exp.Star) or (isinstance(node, exp.Column) and isinstance(node.this, exp.Star))
 
 
 def _branches(node: exp.Expr) -> Iterator[exp.Select]:

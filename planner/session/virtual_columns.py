@@ -36,10 +36,10 @@ from planner.session.needs import (
     STRINGS,
     TIME_ZONE,
 )
-from planner.session.needs_finder import Finder, is_star
+from planner.session.needs_finder import Finder
 from planner.text.parse import ParsedQuery, parse
 from planner.text.scan import ServerVersion
-from planner.tree.names import Catalogue
+from planner.tree.names import Catalogue, is_star
 from planner.tree.reasons import misread, refuse
 from planner.tree.resolved import ResolvedQuery
 from planner.tree.sql_text import quoted_name

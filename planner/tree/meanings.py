@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from sqlglot import exp
 
-from planner.tree.names import Catalogue, Scope, Visible, derived_entry, table_entry
+from planner.tree.names import Catalogue, Scope, Visible, derived_entry, is_star, renaming, table_entry
 from planner.tree.provenance import Name, name_of
 from planner.tree.resolve import argument, first_part, names_itself
 from sqltypes.errors import UnknownName
@@ -238,8 +238,8 @@ class _Select:
                 self.walk.found._meant[id(written)] = found
 
     def _item(self, node: exp.Expr) -> Sequence[Output]:
-        if isinstance(node, exp.Star) or (isinstance(node, exp.Column) and isinstance(node.this, exp.Star)):
-            star = self.scope.star("" if isinstance(node, exp.Star) else node.table)
+        if is_star(node):
+            star = self.scope.star(node)
             self.walk.found._meant[id(node)] = star
             return [Output(column.name, (column,)) for column in star]
         self._visit(node)
@@ -279,6 +279,4 @@ def _named(outputs: Sequence[Output], name: str) -> Given:
 
 
 def _renamed(outputs: Sequence[Output], named: exp.Expr) -> Sequence[Output]:
-    alias = named.args.get("alias")
-    names = [column.name for column in (alias.args.get("columns") or ())] if alias is not None else []
-    return [Output(name, output.given) for name, output in zip(names, outputs, strict=False)] or outputs
+    return [Output(name, output.given) for name, output in zip(renaming(named), outputs, strict=False)] or outputs

@@ -57,6 +57,17 @@ def _is_of_with(table: exp.Table) -> bool:
     return False
 
 
+def is_star(node: exp.Expr) -> bool:
+    """Whether it is `*` or `table.*`."""
+    return isinstance(node, exp.Star) or (isinstance(node, exp.Column) and isinstance(node.this, exp.Star))
+
+
+def renaming(named: exp.Expr) -> list[str]:
+    """What a query of a WITH or a derived table calls its columns: of `t (a, b)` a and b."""
+    alias = named.args.get("alias")
+    return [column.name for column in (alias.args.get("columns") or ())] if alias is not None else []
+
+
 def aliases_of(tree: exp.Select) -> frozenset[str]:
     """As `Scope.aliases`."""
     return frozenset([item.alias.lower() for item in tree.expressions if item.alias])
@@ -136,8 +147,9 @@ class Scope:
         """All columns of that name in this scope alone."""
         return [entry.columns[name.lower()] for entry in self.entries if name.lower() in entry.columns]
 
-    def star(self, table: str = "") -> tuple[ColumnRef, ...]:
+    def star(self, node: exp.Expr) -> tuple[ColumnRef, ...]:
         """The columns of `*` or `table.*`."""
+        table = node.table if isinstance(node, exp.Column) else ""
         entries = [entry for entry in self.entries if not table or self._same(entry.name, table)]
         if table and not entries:
             raise _unknown(1051, "42S02", f"unknown table {table!r}")

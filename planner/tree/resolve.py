@@ -15,7 +15,7 @@ from planner.text.parse import parameter_number
 from planner.tree.digits import require_certain_digits
 from planner.tree.expressions import Collected, Expressions, Parameters
 from planner.tree.logical import Base, Block, Derived, Join, NotMaintained, Output, fresh_alias
-from planner.tree.names import Catalogue, Scope, Visible, aliases_of, derived_entry, table_entry
+from planner.tree.names import Catalogue, Scope, Visible, aliases_of, derived_entry, is_star, renaming, table_entry
 from planner.tree.plan import OrderTerm, ReadLimit
 from planner.tree.reasons import because, refuse
 from sqltypes.errors import UnknownName
@@ -88,8 +88,8 @@ class Resolver:
             block = self._query(tree, None, ctes)
         except UnknownName:  # perhaps of a query around it
             raise NotMaintained(because("derived", name)) from None
-        columns = tuple(column.name for column in named.args["alias"].args.get("columns") or ())
-        return self._derived_source(block, columns or tuple(o.name for o in block.outputs), name, alias, nullable)
+        columns = tuple(renaming(named) or [output.name for output in block.outputs])
+        return self._derived_source(block, columns, name, alias, nullable)
 
     def _derived_source(
         self, block: Block, columns: tuple[str, ...], name: str, alias: str, nullable: bool, database: str = ""
@@ -258,8 +258,8 @@ class _SelectResolver:
         nodes = self.tree.expressions
         names = self.names if len(self.names) == len(nodes) else [""] * len(nodes)
         for node, text in zip(nodes, names, strict=True):
-            if isinstance(node, exp.Star) or (isinstance(node, exp.Column) and isinstance(node.this, exp.Star)):
-                self._star("" if isinstance(node, exp.Star) else node.table)
+            if is_star(node):
+                self._star(node)
                 continue
             named = isinstance(node, exp.Alias)
             expr = self._listed().convert(node.this if named else node)
@@ -268,10 +268,10 @@ class _SelectResolver:
                 self.named.append((name.lower(), expr))
             self.outputs.append(Output(name or text, expr))
 
-    def _star(self, table: str) -> None:
+    def _star(self, node: exp.Expr) -> None:
         if self.scope.merged:
             raise NotMaintained(because("join_kind", "* over USING"))
-        columns = self.scope.star(table)
+        columns = self.scope.star(node)
         self.outputs += [Output(column.name, column) for column in columns]
         self.named += [(column.name.lower(), column) for column in columns]
 
