@@ -20,7 +20,6 @@ from planner.refusals.bound_before import around
 from planner.refusals.by_spelling import goes_by_spelling
 from planner.refusals.rules import OF_EXPRESSIONS, RULES
 from planner.session.virtual_columns import expressions_of, read_by_reader
-from planner.session.zone_tables import zone_inputs
 from planner.text.clock_literals import with_parameters
 from planner.text.parse import ParsedQuery, parameter_number, parse
 from planner.text.vindex_hints import hints_of, with_hints
@@ -30,6 +29,7 @@ from planner.tree.logical import NotMaintained
 from planner.tree.names import Catalogue, named_tables
 from planner.tree.plan import (
     AnswerArrangement,
+    AnswerInput,
     Caution,
     KeyPart,
     Mode,
@@ -54,7 +54,7 @@ from planner.tree.untyped import (
 )
 from sqltypes.errors import UnsupportedQuery
 from sqltypes.expression import ColumnRef
-from sqltypes.schema import TEMPORAL_TYPES, ResultColumn, SchemaSnapshot
+from sqltypes.schema import TEMPORAL_TYPES, ZONE_TABLES, ResultColumn, SchemaSnapshot
 
 ANSWER = "answer"  # the alias of an answer arrangement's columns: c0, c1 ...
 
@@ -285,6 +285,15 @@ def _check_sample(query: ResolvedQuery, untyped: Sequence[int], sample: Callable
     _check_meaning(tried)
 
 
+def _zone_inputs(query: ResolvedQuery, parts: int) -> tuple[AnswerInput, ...]:
+    """What a query with CONVERT_TZ reads beside its tables, in its own text, a view's or a VIRTUAL column's: MySQL's
+    tables of time zones. `parts`: of its key."""
+    texts = (*query.texts, *expressions_of(query))
+    if not any([token.text.lower() == "convert_tz" for text in texts for token in text.tokens]):
+        return ()
+    return tuple([AnswerInput(table, (None,) * parts, None, ()) for table in ZONE_TABLES])
+
+
 def _evicted(query: ResolvedQuery, why: str, caution: Caution = Caution.NONE, *, brief: bool) -> QueryPlan:
     parsed, database = query.parsed, query.catalogue.database
     if parsed.modes is not None or parsed.collation:  # conditions are computed here as in the caches' own sessions
@@ -306,7 +315,7 @@ def _evicted(query: ResolvedQuery, why: str, caution: Caution = Caution.NONE, *,
     if parsed.modes is not None and any(parameter.type.name in TEMPORAL_TYPES for parameter in described):
         analysis.caution = Caution.TABLES  # a mode may say which date a text is
     key = range(len(described))
-    inputs = (*analysis.inputs(key), *zone_inputs(query, len(key)))
+    inputs = (*analysis.inputs(key), *_zone_inputs(query, len(key)))
     types = tuple(parameter.type for parameter in described)
     root = AnswerArrangement(
         _hinted(query, parsed.template),

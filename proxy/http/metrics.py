@@ -107,20 +107,16 @@ def _status_metrics(status: SystemStatus, *, ready: bool) -> Iterable[Metric]:
         times.add_metric((served,), [(_bound(bound), float(count)) for bound, count in buckets], seconds)
     yield times
     yield from _fill_metrics(status.fills)
-    if status.visible_buckets:
-        yield HistogramMetricFamily(
-            "upwell_visible_seconds",
-            "Time from a commit in MySQL until hits show it, of transactions that concern a cache",
-            buckets=[(_bound(bound), float(count)) for bound, count in status.visible_buckets],
-            sum_value=status.visible_sum_seconds,
-        )
-    if status.late_buckets:
-        yield HistogramMetricFamily(
-            "upwell_loop_late_seconds",
-            "How late the event loop is, looked at every 20 ms: what one step of it makes all others wait",
-            buckets=[(_bound(bound), float(count)) for bound, count in status.late_buckets],
-            sum_value=status.late_sum_seconds,
-        )
+    committed = "Time from a commit in MySQL until hits show it, of transactions that concern a cache"
+    late = "How late the event loop is, looked at every 20 ms: what one step of it makes all others wait"
+    histograms = (
+        ("upwell_visible_seconds", committed, status.visible_buckets, status.visible_sum_seconds),
+        ("upwell_loop_late_seconds", late, status.late_buckets, status.late_sum_seconds),
+    )
+    for name, text, held, total in histograms:
+        if held:
+            found = [(_bound(bound), float(count)) for bound, count in held]
+            yield HistogramMetricFamily(name, text, buckets=found, sum_value=total)
 
 
 def _fill_metrics(fills: Sequence[FillProgress]) -> Iterable[Metric]:
