@@ -54,9 +54,12 @@ class Trust:
         counters: Counter[str],
         claims: tuple[Claim, Claim] = (NOTHING, NOTHING),
         known: Callable[[Claim], bool] = lambda claim: False,
+        stirred: Callable[[], object] = lambda: None,
     ) -> None:
-        """`known`: whether a claim is proven already: then checks over few keys do."""
+        """`known`: whether a claim is proven already: then checks over few keys do. `stirred`: told when there is
+        something to note at the next change, where there was not."""
         self.counters = counters
+        self._stirred = stirred
         self.evict = mode is Mode.EVICT
         self.claims = claims
         self.known = any(map(known, claims))
@@ -113,6 +116,8 @@ class Trust:
         """When this answer is to be compared. `seconds`: that MySQL takes for the query. `given`: unless it is held
         back, a client gets it."""
         if given:
+            if not self.recent:
+                self._stirred()
             self.recent.append(held)
         if held in self.unproved:
             return Compared.FIRST
@@ -155,8 +160,8 @@ class Trust:
             fresh[held] = held.unseen
             self.unproved[held] = fresh
 
-    def on_change(self) -> None:
-        """A table of the query has changed. Whatever answers that has left alone, the next read of each looks whether
+    def on_change(self) -> bool:
+        """A table of the query has changed; is there anything to note at the next change, too? Whatever answers that has left alone, the next read of each looks whether
         it should have: a change that was sought in the wrong place is not seen at the answer."""
         self.changed = True
         if self.recent and self.changes.due:
@@ -164,6 +169,7 @@ class Trust:
                 held = self.recent.popleft()
                 if held.alive and held not in self.unproved:
                     held.stale()
+        return bool(self.recent)
 
 
 def unproved(reader: ReaderNode, keys: Iterable[Key]) -> dict[Held, bool]:

@@ -64,7 +64,8 @@ class Auditor:
         self._clock = clock
         self.evidence = Evidence()
         self._leaning: WeakKeyDictionary[NamedCache, tuple[Claim, Claim]] = WeakKeyDictionary()  # by few checks
-        self._by_table: dict[str, dict[NamedCache, None]] = {}  # those that are checked
+        # By table those that have something to note at its next change.
+        self._stirred: dict[str, dict[NamedCache, None]] = {}
         self._asked: dict[tuple[NamedCache, str], asyncio.Future[Comparison | None]] = {}
 
     def begin(self, cache: NamedCache, *, anew: bool = False) -> None:
@@ -75,11 +76,16 @@ class Auditor:
         if self._wanted and cache.plan is not None:
             claims = claims_of(cache.plan, cache.needs, (upwell.__version__, self._source_version))
             knows = (lambda claim: False) if anew else self.evidence.knows
-            cache.trust = Trust(self._wanted, cache.plan.mode, self.counters, claims, knows)
+            tables = [table.qualified for table in cache.plan.tables]
+
+            def stirred() -> None:
+                for table in tables:
+                    self._stirred.setdefault(table, {})[cache] = None
+
+            cache.trust = Trust(self._wanted, cache.plan.mode, self.counters, claims, knows, stirred)
             if cache.trust.known:
                 self._leaning[cache] = claims
-            for table in cache.plan.tables:
-                self._by_table.setdefault(table.qualified, {})[cache] = None
+            stirred()  # the first change is noted
 
     def end(self, cache: NamedCache) -> None:
         """The cache has no plan any more, or has earned its trust."""
@@ -87,10 +93,7 @@ class Auditor:
             return
         cache.trust = None
         for table in cache.plan.tables:
-            caches = self._by_table.get(table.qualified, {})
-            caches.pop(cache, None)
-            if not caches:
-                self._by_table.pop(table.qualified, None)
+            self._stirred.get(table.qualified, {}).pop(cache, None)
 
     # -- fills ---------------------------------------------------------------------------------------------------------
 
@@ -339,13 +342,12 @@ class Auditor:
 
     def on_stream(self, event: StreamEvent) -> None:
         """The engine has processed the event."""
-        if self._by_table and isinstance(event, Transaction):
+        if self._stirred and isinstance(event, Transaction):
             for change in event.changes:
-                for cache in self._by_table.get(change.table, ()):
-                    trust = cache.trust
-                    assert trust is not None
-                    if trust.recent or not trust.changed:  # else it has nothing to note
-                        trust.on_change()
+                caches = self._stirred.get(change.table)
+                if caches:
+                    still = {cache: None for cache in caches if cache.trust is not None and cache.trust.on_change()}
+                    self._stirred[change.table] = still
 
     # -- what comes of it ----------------------------------------------------------------------------------------------
 
