@@ -164,7 +164,7 @@ FAULTS = (
     ),
     Fault(
         "a term of the ORDER BY is lost",
-        edit(planner.tree.resolve._SelectResolver, "_order", ("term.expr, Literal))", "term.expr, Literal))[:1]")),
+        edit(planner.tree.resolve._SelectResolver, "_order", ("in terms if not", "in terms[:1] if not")),
         "SELECT id, other, m FROM item WHERE grp = ? ORDER BY other, m",
         ordered=True,
     ),
