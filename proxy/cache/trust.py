@@ -161,8 +161,9 @@ class Trust:
             self.unproved[held] = fresh
 
     def on_change(self) -> bool:
-        """A table of the query has changed; is there anything to note at the next change, too? Whatever answers that has left alone, the next read of each looks whether
-        it should have: a change that was sought in the wrong place is not seen at the answer."""
+        """A table of the query has changed; is there anything to note at the next change, too? Whatever answers that
+        has left alone, the next read of each looks whether it should have: a change that was sought in the wrong place
+        is not seen at the answer."""
         self.changed = True
         if self.recent and self.changes.due:
             while self.recent:
