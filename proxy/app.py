@@ -15,7 +15,7 @@ import gc
 import importlib.util
 import secrets
 import socket
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,7 +25,7 @@ import structlog
 
 from bulk.session import SparkSettings
 from dataflow.engine import FILL_PATIENCE, Engine
-from dataflow.fills.shards import by_root
+from dataflow.fills.shards import by_root, everywhere
 from dataflow.messages import Ddl, Gap, Progress, Restarted, StreamEvent, Transaction
 from external_upquery.address import Upstream, is_loopback, parse_upstream
 from external_upquery.admission import Admission
@@ -142,7 +142,7 @@ class App:
 def engine_for(config: Config, source: Source) -> Engine:
     """An empty engine at the stream's position. The ring gets a tenth of the memory limit at most."""
     stream, ring = source.stream, max(4 << 20, config.memory_limit // 10)
-    engine = Engine(
+    return Engine(
         stream.position,
         config.memory_limit,
         monotonic,
@@ -151,10 +151,8 @@ def engine_for(config: Config, source: Source) -> Engine:
         ahead_fills=config.ahead_fills,
         exact_fills=config.exact_fills,
         followed=lambda: stream.history,
+        shards_of=everywhere if source.shards_of is None else by_root(source.shards_of),
     )
-    if source.shards_of is not None:
-        engine.shards_of = by_root(source.shards_of)
-    return engine
 
 
 @asynccontextmanager
@@ -198,10 +196,9 @@ async def _running(config: Config, formats: Mapping[str, WireFormat]) -> AsyncIt
         pump.formats.register(name, format_)
     fills = fills_of(config, source, engine, pump, catalog)
     router = Router(config, source, version, engine, pump, catalog, matcher, fills)
-    events.connect(router, catalog, stream)
     adopt(catalog, config, upstream, state)
     app = App(config, router, engine, source, catalog, watch_of(engine, source, router))
-    events.on_another_start = app.zones.forget
+    events.connect(router, catalog, stream, app.zones)
     await app.zones.look(source_zones.SYSTEM)
     background = asyncio.get_running_loop().create_task(keep(app))
     listeners = await listen(app, upstream, matcher)
@@ -312,15 +309,16 @@ class StreamEvents:
     def __init__(self) -> None:
         self._router: Router | None = None
         self._catalog: Catalog | None = None
-        self.on_another_start: Callable[[], None] = lambda: None  # told where the server may have started anew
+        self._zones: SourceZones | None = None
 
-    def connect(self, router: Router, catalog: Catalog, stream: ChangeSource) -> None:
-        """Requires: nothing has been received yet, for the stream's tables are wanted only by caches."""
-        self._router, self._catalog, change = router, catalog, router.pump.change
+    def connect(self, router: Router, catalog: Catalog, stream: ChangeSource, zones: SourceZones) -> None:
+        """The stream is begun before what takes its events is made, which begins at its position. Requires: nothing has
+        been received yet, for the stream's tables are wanted only by caches."""
+        self._router, self._catalog, self._zones, change = router, catalog, zones, router.pump.change
         stream.busy = lambda: change.event is not None
 
     def __call__(self, event: StreamEvent) -> None:
-        if self._router is None or self._catalog is None:
+        if self._router is None or self._catalog is None or self._zones is None:
             return
         pump = self._router.pump
         pump.on_stream(event)
@@ -333,9 +331,9 @@ class StreamEvents:
         elif isinstance(event, Gap):
             log.warning("stream_gap", reason=event.reason, position=str(event.position))
             self._catalog.schema_changed(None)
-            self.on_another_start()
+            self._zones.forget()
         elif isinstance(event, Restarted):
-            self.on_another_start()
+            self._zones.forget()
             pump.on_stream(Ddl(None, ZONES_ANEW, ZONES, schema=False))
             self._catalog.check_anew()
 

@@ -60,6 +60,7 @@ class Reads:
         ahead_fills: bool = True,
         followed: Callable[[], str] = lambda: "",
         exact_fills: bool = True,
+        shards_of: ShardsOf = everywhere,
     ) -> None:
         self.hot_keys = HotKeys(exact_fills)
         self.state = State(position, ring_transactions, ring_bytes, self.hot_keys)
@@ -87,7 +88,7 @@ class Reads:
         self._groups = 0
         self._evicting = False  # `tidy` goes on
         self.on_broken: OnBroken | None = None  # what becomes of a fill whose insertion fails; None: the step fails
-        self.shards_of: ShardsOf = everywhere
+        self.shards_of = shards_of
 
     @property
     def ring(self) -> Ring[Record]:

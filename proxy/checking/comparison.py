@@ -202,13 +202,24 @@ def marks_of(reader: ReaderNode, keys: Bound) -> list[Mark] | None:
 
 
 class Comparer:
-    """The comparisons under way. `followed`: the server whose stream it is.
+    """The comparisons under way.
 
     Invariants:
     1. A comparison is in `running` until its `ended` is called.
     """
 
-    def __init__(self, engine: Engine, submit: Submit, followed: Callable[[], str], clock: Callable[[], float]) -> None:
+    def __init__(
+        self,
+        engine: Engine,
+        submit: Submit,
+        followed: Callable[[], str],
+        clock: Callable[[], float],
+        join: Callable[[int], Join] = lambda format_: b"".join,
+        other: OtherSession | None = None,
+        spent: Callable[[NamedCache, float], None] | None = None,
+    ) -> None:
+        """`followed`: the server whose stream it is. `join`: of a wire format. `other`: None where no connection can
+        have the variables of a session. `spent`: is told what large answers take of the loop, in microseconds."""
         self.running: dict[Comparison, None] = {}
         self._engine = engine
         self._submit = submit
@@ -216,11 +227,10 @@ class Comparer:
         self._clock = clock
         self._numbers = count(1)
         self.suspicions = Suspicions(engine, submit, clock, self._numbers)
-        self.other: OtherSession | None = None  # None: no connection can have the variables of a session
+        self.other = other
         self._judging: set[asyncio.Task[None]] = set()
-        self.join: Callable[[int], Join] = lambda format_: b"".join  # of a wire format
-        # Is told what comparisons of large answers take of the loop, in microseconds.
-        self.spent: Callable[[NamedCache, float], None] = lambda cache, us: None
+        self._join = join
+        self._spent = spent
 
     def start(self, comparison: Comparison) -> None:
         self.running[comparison] = None
@@ -375,7 +385,8 @@ class Comparer:
         try:
             await metered
         finally:
-            self.spent(comparison.cache, metered.us)
+            if self._spent is not None:
+                self._spent(comparison.cache, metered.us)
 
     async def _judge_large(self, comparison: Comparison) -> None:
         """A change before they are compared leaves it open: to compare them may look at what is held."""
@@ -389,7 +400,7 @@ class Comparer:
                 encode = comparison.reader.encoders[comparison.format_]
                 body = None
                 if comparison.told is None:
-                    body = await encode_in_slices(encode, self.join(comparison.format_), comparison.held)
+                    body = await encode_in_slices(encode, self._join(comparison.format_), comparison.held)
                 outcome = comparison.judge(verdict, body)
                 comparison.at = str(self._engine.ring.position)
                 if outcome is not Outcome.DIFFERENT and not comparison.untouched:

@@ -16,7 +16,7 @@ import structlog
 
 from dataflow.engine import Engine
 from proxy.checking.comparison import Comparer, Comparison, Outcome, marks_of
-from proxy.checking.ddl_excuses import PATIENCE, Submit
+from proxy.checking.ddl_excuses import PATIENCE
 from proxy.checking.given_hit import GivenHit
 from proxy.port.api import ParameterValue
 from proxy.port.as_told import AsTold
@@ -43,8 +43,8 @@ def at_once(work: Callable[[], object]) -> object:
 class Sampler:
     """At most one sample at a time.
 
-    `share`: of all hits; 0: none. `source_up`: whether MySQL may be asked now.
-    `followed`: the server whose stream it is. `substituted`: a query with literals for its parameters.
+    `share`: of all hits; 0: none. `source_up`: whether MySQL may be asked now. `substituted`: a query with literals for
+    its parameters.
     `publish`: tells subscribers of forgotten keys at once, because on an idle source nothing else would.
     `soon`: calls once the loop's step in which a hit is offered has ended.
     `on_different`: called last, with a difference.
@@ -55,12 +55,11 @@ class Sampler:
     def __init__(
         self,
         engine: Engine,
-        submit: Submit,
+        comparer: Comparer,
         substituted: Callable[[str, Sequence[ParameterValue]], str],
         *,
         share: float = 0.0,
         source_up: Callable[[], bool] = lambda: True,
-        followed: Callable[[], str] = lambda: "",
         clock: Callable[[], float] = monotonic,
         chance: Callable[[], float] = random.random,
         publish: Callable[[], None] = lambda: None,
@@ -69,7 +68,7 @@ class Sampler:
         self.pause = PAUSE
         self.fresh: Comparison | None = None
         self.counters: Counter[str] = Counter()
-        self.comparer = Comparer(engine, submit, followed, clock)
+        self.comparer = comparer
         self.on_different: Callable[[Comparison], None] = lambda comparison: None
         self._engine = engine
         self._substituted = substituted

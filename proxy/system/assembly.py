@@ -9,6 +9,7 @@ from dataflow.engine import Engine
 from proxy.auto.fill_budget import FillBudget
 from proxy.catalog.catalog import Catalog
 from proxy.checking.auditor import Auditor
+from proxy.checking.comparison import Comparer
 from proxy.checking.sampler import Sampler
 from proxy.pump.pump import Pump
 from proxy.read.literals import substituted
@@ -18,20 +19,24 @@ from proxy.source.source import Source
 def sampler_of(engine: Engine, source: Source, pump: Pump, share: float, budget: FillBudget | None) -> Sampler:
     """Compares that share of the hits with MySQL's answers. `budget`: pays for large ones."""
     stream, executor = source.stream, source.upqueries
-    sampler = Sampler(
+    comparer = Comparer(
         engine,
         executor.submit,
+        lambda: stream.history,
+        monotonic,
+        lambda format_: pump.formats.joins[format_],
+        source.other_session,
+        None if budget is None else budget.charge,
+    )
+    return Sampler(
+        engine,
+        comparer,
         substituted,
         share=share,
         source_up=lambda: stream.connected and not executor.queued,
-        followed=lambda: stream.history,
         publish=lambda: pump.handle(engine.flush()),
         soon=asyncio.get_running_loop().call_soon,
     )
-    sampler.comparer.join, sampler.comparer.other = (lambda format_: pump.formats.joins[format_]), source.other_session
-    if budget is not None:
-        sampler.comparer.spent = budget.charge
-    return sampler
 
 
 def auditor_of(engine: Engine, sampler: Sampler, catalog: Catalog, wanted: int, version: str) -> Auditor:

@@ -15,6 +15,7 @@ from dataflow.readers.derivation import TooLong
 from dataflow.readers.in_steps import Steps
 from proxy.cache.key_binder import KeyBinder
 from proxy.cache.named_cache import NamedCache
+from proxy.checking.comparison import Comparer
 from proxy.checking.sampler import Sampler
 from proxy.port.api import WireFormat
 from proxy.pump.wire_formats import WireFormats
@@ -73,7 +74,7 @@ class Desk:
         formats = WireFormats()
         formats.register("packed", wire or self._packed())
         # None is taken: the simulation judges every hit itself.
-        sampler = Sampler(engine, _unasked, substituted)
+        sampler = Sampler(engine, Comparer(engine, _unasked, str, lambda: 0.0), substituted)
         pump: Any = SimpleNamespace(formats=formats, faults=Untold())
         nothing: Any = None
         self.host = DeskHost(engine, pump, self.position, nothing, sampler, nothing, lambda cache, parameters: None)

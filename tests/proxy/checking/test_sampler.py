@@ -28,6 +28,7 @@ from gtid_tracker.gtid import Gtid, GtidSet
 from proxy.cache.answer_columns import Encoding
 from proxy.cache.key_binder import Binding
 from proxy.cache.named_cache import NamedCache
+from proxy.checking.comparison import Comparer
 from proxy.checking.ddl_excuses import UPTIME
 from proxy.checking.given_hit import GivenHit
 from proxy.checking.sampler import BURDEN, MAX_BYTES, OFFERED, PATIENCE, Sampler
@@ -56,9 +57,14 @@ class Sampled:
 
     def __post_init__(self) -> None:
         rig = self.rig
+        comparer = Comparer(
+            rig.engine,
+            lambda request, deliver, _: self.asked.append((request, deliver)),
+            lambda: OLD,
+            lambda: self.clock,
+        )
         self.sampler = Sampler(
-            rig.engine, lambda request, deliver, _: self.asked.append((request, deliver)), substituted,
-            share=0.001, source_up=lambda: self.up, followed=lambda: OLD, clock=lambda: self.clock,
+            rig.engine, comparer, substituted, share=0.001, source_up=lambda: self.up, clock=lambda: self.clock,
             chance=lambda: self.draw, publish=self.publish,
         )  # fmt: skip
         columns = tuple(ResultColumn(name, BIGINT, True) for name in ("id", "v"))
