@@ -269,7 +269,7 @@ def count_answers(session: Session, counts: Counts) -> None:
     client.data_received = relay.receiver(quickest)  # type: ignore[method-assign,assignment]
     counted(quick, "answer", lambda answer, *_: "quick hit" if answer is not None else "")
     counted(upstream, "forward", lambda *_: "other command")
-    counted(relay, "fail", lambda _, error: f"error of ours: {error.reason}")
+    counted(client, "fail", lambda _, error: f"error of ours: {error.reason}")
     counted(
         passing, "statement",
         lambda *_: "passed", lambda _, data, route, why: f"passed: {VALUES.sub('...', why)}",
