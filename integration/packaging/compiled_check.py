@@ -27,9 +27,6 @@ TESTS = (
     "tests/simulation/test_simulation.py",
     "integration/protocol/test_mysql_reads.py",
     "integration/protocol/test_faults.py",
-    "integration/caches/test_mysql_auto_cache.py",
-    "integration/prepared/test_prepared_hits.py",
-    "integration/stream/test_odd_ddl.py",
     "integration/transactions/test_mysql_repeatable_read.py",
 )
 
