@@ -172,60 +172,45 @@ class Connection:
             self._read()
 
     def _read(self) -> None:
-        """Decodes received bytes, for a slice. After bytes it always looks again: libuv announces a socket that was
-        reset behind them once, and never announces bytes that the TLS layer has already taken."""
+        """Decodes received bytes until there are none, for a slice. So it always looks once more: libuv announces a
+        socket that was reset behind bytes once, and never announces bytes that the TLS layer has already taken."""
         until = time.perf_counter() + SLICE
-        while (data := self._received()) and self._decode(data):
+        decoder = self._decoder
+        while self.alive:
+            try:
+                data = self._socket.recv(max(CHUNK, min(decoder.lacking, BIG_CHUNK)))
+            except (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError):
+                return
+            except OSError as error:
+                self._lose(SourceDown(f"the connection to the source was lost: {error}"))
+                return
+            if not data:
+                self._lose(SourceDown("the source closed the connection"))
+                return
+            self._decode(data)
             if time.perf_counter() >= until:
                 break
-        if data and self.alive and not self._looks_again:
+        if self.alive and not self._looks_again:
             self._looks_again = True
             self._loop.call_soon(self._on_pending)
 
-    def _received(self) -> bytes:
-        """The next bytes; none where there are none now, or the connection is lost."""
+    def _decode(self, data: bytes) -> None:
+        decoder = self._decoder
         try:
-            data = self._socket.recv(max(CHUNK, min(self._decoder.lacking, BIG_CHUNK)))
-        except (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError):
-            return b""
-        except OSError as error:
-            self._lose(SourceDown(f"the connection to the source was lost: {error}"))
-            return b""
-        if not data:
-            self._lose(SourceDown("the source closed the connection"))
-        return data
-
-    def _decode(self, data: bytes) -> bool:
-        """Whether more is expected."""
-        try:
-            completed = self._decoder.feed(data)
+            self._answers += decoder.feed(data)
         except ProtocolBroken as error:
             self._lose(SourceDown(f"the source's answer cannot be decoded: {error}"))
-            return False
-        except (
-            ValueError,
-            IndexError,
-            ArithmeticError,
-        ) as error:  # a value that is none of its type: a DECIMAL of bits
+        except (ValueError, IndexError, ArithmeticError) as error:  # of no such type
             self._lose(Fault(f"a value of the source's answer cannot be decoded: {error!r}"))
-            return False
-        if self._row_limit and self._decoder.row_bytes > self._row_limit:
-            self._lose(AnswerTooLarge(f"the answer is over {self._row_limit} bytes"))
-            return False
-        if self._largest_row and self._decoder.lacking > self._largest_row:
-            self._lose(AnswerTooLarge(f"a row of the answer is over {self._largest_row} bytes"))
-            return False
-        if completed:
-            self._on_completed(completed)
-        return self.alive and self._decoder.outstanding > 0
-
-    def _on_completed(self, completed: list[Answer]) -> None:
-        if self._answers:
-            self._answers += completed
         else:
-            self._answers = completed
-        if self._decoder.outstanding:
-            return
+            if self._row_limit and decoder.row_bytes > self._row_limit:
+                self._lose(AnswerTooLarge(f"the answer is over {self._row_limit} bytes"))
+            elif self._largest_row and decoder.lacking > self._largest_row:
+                self._lose(AnswerTooLarge(f"a row of the answer is over {self._largest_row} bytes"))
+            elif not decoder.expected:
+                self._on_completed()
+
+    def _on_completed(self) -> None:
         answers, self._answers = self._answers, []
         finished, self._finished = self._finished, None
         if self._skip:

@@ -85,9 +85,9 @@ class Dialect(Protocol):
     @property
     def waits(self) -> bool: ...
 
-    def before(self, request: UpqueryRequest) -> Asked | None:
-        """What must be asked before the request can be made a `Sending`; None: nothing."""
-        ...
+    @property
+    def before(self) -> Callable[[UpqueryRequest], Asked | None] | None:
+        """What must be asked before the request can be made a `Sending`; None: nothing, of any request or of one."""
 
     def upquery(self, request: UpqueryRequest) -> Sending: ...
 
@@ -96,7 +96,7 @@ class Dialect(Protocol):
         ...
 
     def waits_for(self, sending: Any) -> Sequence[str]:
-        """Likewise, for what `upquery`, `read` or `describing` has made."""
+        """Likewise, for what `upquery`, `read` or `describing` has made. None with `one_server`."""
         ...
 
     def bracketed(self, sending: Any, answers: Sequence[Answer]) -> Bracketed:
@@ -145,27 +145,20 @@ class MysqlDialect:
 
     database = ""
     locks = waits = one_server = True
+    before = None
+    upquery = staticmethod(snapshot.plan)
 
     def __init__(self) -> None:
-        self._brackets = BracketReader()
+        self.bracketed = BracketReader().read
 
     def spoils(self, error: SourceError) -> bool:
         return False
-
-    def before(self, request: UpqueryRequest) -> None:
-        return None
-
-    def upquery(self, request: UpqueryRequest) -> snapshot.Plan:
-        return snapshot.plan(request)
 
     def reached(self, shards: Sequence[str] | None) -> Sequence[str]:
         return ()
 
     def waits_for(self, sending: Any) -> Sequence[str]:
         return ()
-
-    def bracketed(self, sending: snapshot.Plan, answers: Sequence[Answer]) -> Bracketed:
-        return self._brackets.read(sending, answers)
 
     def own_answers(self, sending: snapshot.Plan, answers: Sequence[Answer]) -> tuple[OwnAnswer | SourceError, ...]:
         return snapshot.own_answers(sending.checks, answers)

@@ -84,12 +84,15 @@ class Executor:
     @property
     def full(self) -> bool:
         """Whether any fill would wait for a connection."""
-        return self.jobs.pool.full or not self.jobs.queue.would_run(False, ANY)
+        return self.jobs.pool.full or not self.jobs.queue.may_run(False, ANY)
 
-    def would_wait(self, shards: Sequence[str] | None, tables: Sequence[str]) -> bool:
+    def would_wait(self, shards: Sequence[str] | None, tables: tuple[str, ...]) -> bool:
         """Whether a fill would wait for a connection. `shards`, `tables`: as `UpqueryRequest` has them."""
-        kind = kind_of(self._dialect.reached(shards) or tables)
-        return self.jobs.pool.full or not self.jobs.queue.would_run(False, kind)
+        if not self._dialect.one_server:
+            tables = tuple(self._dialect.reached(shards)) or tables
+        kind = tables if len(tables) < 2 else kind_of(tables)
+        pool = self.jobs.pool
+        return (not pool.idle and pool.full) or not self.jobs.queue.may_run(False, kind)
 
     @property
     def held_back(self) -> int:
@@ -115,7 +118,8 @@ class Executor:
         """
         if request.exact and self._exact_refused:
             request = replace(request, exact=False)
-        if (asked := self._dialect.before(request)) is None:
+        before = self._dialect.before
+        if before is None or (asked := before(request)) is None:
             self._submit(request, deliver, deadline)
         else:
             self._ask_before(asked, request, deliver, deadline)
@@ -161,7 +165,8 @@ class Executor:
                 deliver(UpqueryFailed(request.id, read))
 
         job = Job(sending.packets, sending.count, finished, request.database or dialect.database, deadline=deadline)
-        job.kind = kind_of(dialect.waits_for(sending) or request.tables)
+        tables = request.tables if dialect.one_server else tuple(dialect.waits_for(sending)) or request.tables
+        job.kind = tables if len(tables) < 2 else kind_of(tables)
         job.largest_row, job.restoring = LARGEST_ROW, sending.restoring
         self._upqueries[request.id] = job
         self.counters["upqueries"] += 1

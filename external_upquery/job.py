@@ -39,6 +39,7 @@ class Job:
     kind: Kind = ANY  # what it asks for: jobs for one table or shard take a part of the connections at most
     restoring: int = 0
     place: int = 0  # in the queue
+    lent: bool = False  # it runs beyond its share
     locks: bool = False  # it has a turn to lock, or waits for one
 
     def release(self, connection: Connection, outcome: Outcome, spoils: Callable[[SourceError], bool]) -> None:
@@ -49,9 +50,10 @@ class Job:
         if self.before_release is not None:
             self.before_release(connection, outcome)
         last = len(outcome) - self.restoring
-        errors = [(at, answer) for at, answer in enumerate(outcome) if isinstance(answer, SourceError)]
-        if any(at >= last or spoils(error) for at, error in errors):
-            connection.close()
+        for at, answer in enumerate(outcome):
+            if isinstance(answer, SourceError) and (at >= last or spoils(answer)):
+                connection.close()
+                return
 
 
 def checked(answers: list[Answer], index: int) -> Answer:

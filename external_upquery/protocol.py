@@ -22,6 +22,7 @@ COM_QUIT, COM_INIT_DB, COM_QUERY, COM_STMT_PREPARE, COM_STMT_CLOSE = 0x01, 0x02,
 OK, LOCAL_INFILE, EOF, ERR = 0x00, 0xFB, 0xFE, 0xFF
 MORE_RESULTS = 0x0008  # of the status flags
 KEPT_LAYOUTS = 4096
+ONE_BYTE = b"\x01\0\0"  # before the packet of a count of columns
 
 
 class ProtocolBroken(Exception):
@@ -85,7 +86,9 @@ def command(code: int, body: bytes = b"") -> bytes:
 
 def query(sql: str | bytes) -> bytes:
     """The packets of COM_QUERY."""
-    return command(COM_QUERY, sql.encode() if isinstance(sql, str) else sql)
+    text = sql.encode() if isinstance(sql, str) else sql
+    size = len(text) + 1
+    return b"%b\0\x03%b" % (size.to_bytes(3, "little"), text) if size < MULTI_PACKET else command(COM_QUERY, text)
 
 
 _layouts: dict[bytes, Layout] = {}
@@ -105,9 +108,8 @@ class Answers:
 
     def __init__(self, *, deprecate_eof: bool) -> None:
         self._deprecate_eof = deprecate_eof
-        self._expected: deque[int] = deque()  # of which kind each answer is
+        self.expected: deque[int] = deque()  # of which kind each answer is that is still to come
         self._held = bytearray()
-        self._needed = 0  # bytes that `_held` must have before another try is worth it
         self._rows: list[Row] | None = None
         self._layout: Layout | None = None
         self._answer: Answer | None = None  # the first result of several
@@ -116,16 +118,7 @@ class Answers:
         self._last_bytes = b""
         self._last_answer: Answer | None = None
         self.row_bytes = 0  # of the answers since `expect`, for limits
-
-    @property
-    def outstanding(self) -> int:
-        """How many answers are still expected."""
-        return len(self._expected)
-
-    @property
-    def lacking(self) -> int:
-        """Bytes without which nothing more is decoded, at least: those of a packet that is incomplete."""
-        return max(0, self._needed - len(self._held))
+        self.lacking = 0  # bytes without which nothing more is decoded, at least: those of a packet that is incomplete
 
     def expect(self, count: int, prepared: tuple[int, ...] = (), *, raw: bool = False) -> None:
         """`count` more answers are coming; those at the indexes `prepared` are of COM_STMT_PREPARE. `raw`: a row of the
@@ -133,28 +126,39 @@ class Answers:
         self.row_bytes = 0
         if prepared or raw:
             others = RAW if raw else 0
-            self._expected.extend(PREPARED if index in prepared else others for index in range(count))
+            self.expected.extend(PREPARED if index in prepared else others for index in range(count))
         else:
-            self._expected.extend(PLAIN[count] if count < len(PLAIN) else (0,) * count)
+            self.expected.extend(PLAIN[count] if count < len(PLAIN) else (0,) * count)
 
     def feed(self, data: bytes) -> list[Answer]:
         """The answers that are complete with these bytes. Raises ProtocolBroken."""
         if self._held:
             self._held += data
-            if len(self._held) < self._needed:
+            if len(data) < self.lacking:
+                self.lacking -= len(data)
                 return []
             data = bytes(self._held)
             self._held.clear()
-        self._needed = 0
+        self.lacking = 0
         end = len(data)
         position = 0
+        expected = self.expected
         while position < end:
-            if not self._expected:
+            if not expected:
                 raise ProtocolBroken(f"{end - position} bytes came that nothing asked for")
-            left = self._next(data, position, end)
+            if self._rows is not None:
+                left = self._rows_at(data, position, end)
+            elif len(expected) > 1 or self._answer is not None or expected[0]:
+                left = self._head_at(data, position, end)
+            elif self._last_answer is not None and data.startswith(self._last_bytes, position):
+                expected.popleft()
+                self._completed.append(self._last_answer)
+                left = position + len(self._last_bytes)
+            else:
+                left = self._last_at(data, position, end)
             if left < 0:
                 self._held += data[position:] if position else data
-                self._needed = -left
+                self.lacking = -left - len(self._held)
                 break
             position = left
         if not self._completed:
@@ -162,14 +166,11 @@ class Answers:
         completed, self._completed = self._completed, []
         return completed
 
-    def _next(self, data: bytes, position: int, end: int) -> int:
-        if self._rows is not None:
-            return self._rows_at(data, position, end)
-        if len(self._expected) != 1 or self._answer is not None or self._expected[0]:
-            return self._head_at(data, position, end)
-        if self._last_answer is not None and data.startswith(self._last_bytes, position):
-            self._finish(self._last_answer, 0)
-            return position + len(self._last_bytes)
+    # Each of the following takes data[position:end] and returns the new position, or how many bytes are needed from
+    # the old one on, as a negative number.
+
+    def _last_at(self, data: bytes, position: int, end: int) -> int:
+        """The last answer that is expected: its bytes are kept."""
         left = self._head_at(data, position, end)
         if left > 0 and self._rows is not None and left < end:
             after = self._rows_at(data, left, end)
@@ -178,20 +179,19 @@ class Answers:
             return after if after > 0 else left
         return left
 
-    # Each of the following takes data[position:end] and returns the new position, or how many bytes are needed from
-    # the old one on, as a negative number.
-
     def _rows_at(self, data: bytes, position: int, end: int) -> int:
         layout, rows = self._layout, self._rows
         assert layout is not None and rows is not None
         after = layout.decode_rows(data, position, end, rows.append)
         self.row_bytes += after - position
-        position_of_end = after + 4
-        if position_of_end < end and data[position_of_end] == EOF:
+        ends_at = after + 4
+        if ends_at < end and data[ends_at] == EOF:
             # The common case: the whole packet that ends the rows is here, too short to be a row that goes on.
-            following = position_of_end + data[after]
+            following = ends_at + data[after]
             if following <= end and not data[after + 1] and not data[after + 2]:
-                self._finish(ResultSet(layout, rows), _end_status(data, position_of_end, self._deprecate_eof))
+                usual = not (data[ends_at + 1] or data[ends_at + 2])  # no rows affected, no id
+                status = data[ends_at + 3] | data[ends_at + 4] << 8 if usual else self._end_status(data, ends_at)
+                self._finish(ResultSet(layout, rows), status)
                 return following
         return after if after > position else self._rows_slow(layout, rows, data, position, end)
 
@@ -203,13 +203,37 @@ class Answers:
         if first == ERR:
             self._finish(_error(payload), 0)
         elif first == EOF and len(payload) < MULTI_PACKET:
-            self._finish(ResultSet(layout, rows), _end_status(payload, 0, self._deprecate_eof))
+            self._finish(ResultSet(layout, rows), self._end_status(payload, 0))
         else:
             rows.append(layout.decode_row(payload))
             self.row_bytes += len(payload)
         return after
 
+    def _end_status(self, data: bytes, start: int) -> int:
+        """The status flags of the packet that ends the rows: an OK packet under another first byte, or EOF."""
+        position = start + 1
+        if self._deprecate_eof:
+            _, position = length_encoded_integer(data, position)
+            _, position = length_encoded_integer(data, position)
+        else:
+            position += 2  # warnings
+        return data[position] | data[position + 1] << 8
+
     def _head_at(self, data: bytes, position: int, end: int) -> int:
+        """What stands before the rows, or the whole of an answer without rows."""
+        count = data[position + 4] if position + 4 < end and data.startswith(ONE_BYTE, position) else 0
+        if 0 < count < LOCAL_INFILE and not self.expected[0]:
+            after = behind = position + 5
+            for _ in range(count):  # as `_skip`: this is the head of nearly every answer
+                if behind + 4 > end:
+                    return position - behind - 4
+                behind += 4 + (data[behind] | data[behind + 1] << 8 | data[behind + 2] << 16)
+            if behind > end:
+                return position - behind
+            announced = data[after:behind]
+            self._layout = _layouts.get(announced) or _layout(announced, count)
+            self._rows = []
+            return behind if self._deprecate_eof else self._skip_end(data, behind, end, position)
         payload, after = _packet(data, position, end)
         if payload is None:
             return after
@@ -217,7 +241,7 @@ class Answers:
         if first == ERR:
             self._finish(_error(payload), 0)
             return after
-        kind = self._expected[0]
+        kind = self.expected[0]
         if kind == PREPARED:
             return self._prepared_at(payload, data, position, after, end)
         if first == OK:
@@ -276,7 +300,7 @@ class Answers:
         if self._answer is None:
             self._answer = answer
         if not status & MORE_RESULTS:
-            self._expected.popleft()
+            self.expected.popleft()
             self._completed.append(self._answer)
             self._answer = None
 
@@ -345,17 +369,6 @@ def _done(payload: bytes) -> Done:
     insert_id, position = length_encoded_integer(payload, position)
     status = int.from_bytes(payload[position : position + 2], "little")
     return Done(affected, insert_id, status, int.from_bytes(payload[position + 2 : position + 4], "little"))
-
-
-def _end_status(data: bytes, start: int, deprecate_eof: bool) -> int:
-    """The status flags of the packet that ends the rows: an OK packet under another first byte, or EOF."""
-    if not deprecate_eof:
-        return data[start + 3] | data[start + 4] << 8
-    if data[start + 1] == 0 and data[start + 2] == 0:  # no rows affected, no id: so for every SELECT
-        return data[start + 3] | data[start + 4] << 8
-    _, position = length_encoded_integer(data, start + 1)
-    _, position = length_encoded_integer(data, position)
-    return data[position] | data[position + 1] << 8
 
 
 def _error(payload: bytes) -> SourceError:

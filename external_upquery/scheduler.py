@@ -10,6 +10,7 @@ import asyncio
 from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from functools import partial
 
 from external_upquery.address import Upstream
 from external_upquery.connection import Connection, settling
@@ -80,7 +81,7 @@ class Scheduler:
 
     def admit(self, job: Job) -> None:
         self._deadlines.watch(job.deadline)
-        if self.queue.may_run(job):
+        if self.queue.may_run(job.read, job.kind):
             connection = self.pool.take()
             if connection is not None:
                 self._start(job, connection)
@@ -113,14 +114,10 @@ class Scheduler:
         job.connection = connection
         self.running.add(job)
         self.queue.started(job)
-
-        def finished(outcome: Outcome) -> None:
-            self._on_finished(job, connection, outcome)
-
         connection.run(
             job.packets,
             job.count,
-            finished,
+            partial(self._on_finished, job, connection),
             database=job.database,
             prepared=job.prepared,
             row_limit=job.answer_limit,
@@ -145,14 +142,14 @@ class Scheduler:
 
     def _next(self, connection: Connection) -> None:
         """The connection is free: the next job, if one waits."""
-        while connection.alive and (job := self.queue.next()) is not None:
+        while connection.alive and self.queue.queues and (job := self.queue.next()) is not None:
             if not job.ended:
                 self._start(job, connection)
                 if self.pool.idle and self.queue.due:  # what one has given back lets two of others run
                     self._serve_or_grow()
                 return
         self.pool.give_back(connection)
-        if self.queue.due:
+        if self.queue.queues and self.queue.due:
             self._serve_or_grow()
 
     def _serve_or_grow(self) -> None:
@@ -174,7 +171,8 @@ class Scheduler:
             self._end(job, error)
 
     def _end(self, job: Job, outcome: Outcome) -> None:
-        self._leave(job)
+        if job.locks:
+            self._leave(job)
         if not job.ended:
             job.ended = True
             finished, job.finished = job.finished, nobody  # what is told knows the job: no cycle stays behind

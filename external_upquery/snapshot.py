@@ -39,7 +39,7 @@ from external_upquery.login import PINNED
 from external_upquery.protocol import COM_STMT_PREPARE, Answer, Done, ResultSet, command, query
 from gtid_tracker.bracket import Bracket
 from gtid_tracker.gtid import CachedParser, GtidSet, parse_owned
-from planner.text.hints import collation_of
+from planner.text.hints import MARK, collation_of
 from sqltypes.errors import SourceDown, SourceError
 from sqltypes.expression import Row
 
@@ -142,11 +142,13 @@ def add(packets: list[bytes], statements: Sequence[Statement]) -> tuple[int, ...
     """The indices of their answers."""
     found = []
     for statement in statements:
-        collation = next(filter(None, map(collation_of, (statement.sql, *statement.before))), "")
-        packets += _by_collation(collation)
-        packets += map(query, statement.before)
+        sql, before, collation = statement.sql, statement.before, ""
+        if before or MARK in sql:
+            collation = next(filter(None, map(collation_of, (sql, *before))), "")
+            packets += _by_collation(collation)
+            packets += map(query, before)
         found.append(len(packets))
-        packets.append(query(statement.sql))
+        packets.append(query(sql))
         packets += map(query, statement.after)
         if collation:
             packets.append(OWN_COLLATION)
@@ -162,10 +164,12 @@ def refused(plan: Plan, answers: Sequence[Answer]) -> SourceError | None:
 
 
 class BracketReader:
-    """Reads the brackets of one source. Sets are parsed only where their text has changed."""
+    """Reads the brackets of one source. Sets are parsed only where their text has changed; while the source is at rest,
+    an answer comes as the same object as the one before (`Answers`), and gives the same bracket."""
 
     def __init__(self) -> None:
         self._executed = CachedParser()
+        self._last: tuple[GtidSet | None, Answer, Bracket] | None = None
 
     def read(
         self, plan: Plan, answers: Sequence[Answer]
@@ -182,7 +186,12 @@ class BracketReader:
         try:
             if plan.settled is not None:
                 return self._exact(answers[plan.settled], upper.rows[0]), rows
-            return self._bracket(plan.lower, answers[0], upper.rows[0]), rows
+            last = self._last
+            if last is not None and last[0] is plan.lower and last[1] is upper:
+                return last[2], rows
+            bracket = self._bracket(plan.lower, answers[0], upper.rows[0])
+            self._last = None if plan.lower is None else (plan.lower, upper, bracket)
+            return bracket, rows
         except (ValueError, TypeError, IndexError) as error:
             return SourceDown(f"the source's position cannot be read: {error}")
 

@@ -20,11 +20,12 @@ from external_upquery.shares import Kind, Shares
 
 class Waiter(Protocol):
     """`read`: a client's read; otherwise a fill or a question of our own. `kind`: what it asks for. `place`: its place
-    in the queue, set here."""
+    in the queue, `lent`: it was taken out to run beyond its share; both set here."""
 
     read: bool
     kind: Kind
     place: int
+    lent: bool
 
 
 WaiterT = TypeVar("WaiterT", bound=Waiter)
@@ -60,27 +61,23 @@ class Waiting(Generic[WaiterT]):
         self._placed = 0  # the last place in the queue
         self._answered: dict[str, int] = {}  # the last place as a job for this table or shard was answered
         self._first = 0  # places of those who come back to the head of the queue
-        self._queues: dict[Queue, deque[WaiterT]] = {}
+        self.queues: dict[Queue, deque[WaiterT]] = {}
 
     def __len__(self) -> int:
         return self._room.taken
 
     def __iter__(self) -> Iterator[WaiterT]:
-        for queue in self._queues.values():
+        for queue in self.queues.values():
             yield from queue
 
     def __contains__(self, waiter: object) -> bool:
-        return any(waiter in queue for queue in self._queues.values())
+        return any(waiter in queue for queue in self.queues.values())
 
-    def may_run(self, waiter: WaiterT) -> bool:
-        """Whether this job may run now: no job ahead of it may."""
-        return self.would_run(waiter.read, waiter.kind)
-
-    def would_run(self, read: bool, kind: Kind) -> bool:
-        """As `may_run`, of one that there might be."""
-        if not self._may((read, kind)):
+    def may_run(self, read: bool, kind: Kind) -> bool:
+        """Whether such a job may run now: none ahead of it may."""
+        if (read and self.reading >= self.most) or not self.shares.may_have(kind):
             return False
-        return not self._queues or not any(of_reads == read for of_reads, _ in self._able())
+        return not self.queues or not any(of_reads == read for of_reads, _ in self._able())
 
     def has_room(self, waiter: WaiterT) -> bool:
         """Whether it may wait."""
@@ -89,15 +86,15 @@ class Waiting(Generic[WaiterT]):
     @property
     def due(self) -> bool:
         """Whether somebody waits for nothing but a connection."""
-        for name in self._queues:
+        for name in self.queues:
             if self._may(name):
                 return True
-        return any(self._may_be_lent(name, queue[0]) for name, queue in self._queues.items())
+        return any(self._may_be_lent(name, queue[0]) for name, queue in self.queues.items())
 
     @property
     def held_back(self) -> int:
         """How many wait because what they ask for has its part of the connections."""
-        return sum(len(queue) for (_, kind), queue in self._queues.items() if not self.shares.may_have(kind))
+        return sum(len(queue) for (_, kind), queue in self.queues.items() if not self.shares.may_have(kind))
 
     def add(self, waiter: WaiterT) -> None:
         self._placed += 1
@@ -112,16 +109,18 @@ class Waiting(Generic[WaiterT]):
 
     def next(self) -> WaiterT | None:
         """The next that may run, taken out; None where there is none."""
-        if not self._queues:
-            return None
         first: Queue | None = None
         for name in self._able():
-            if first is None or self._queues[name][0].place < self._queues[first][0].place:
+            if first is None or self.queues[name][0].place < self.queues[first][0].place:
                 first = name
-        return self._pop(first) if first is not None else None
+        if first is None:
+            return None
+        waiter = self._pop(first)
+        waiter.lent = not self.shares.may_have(waiter.kind)
+        return waiter
 
     def started(self, waiter: WaiterT) -> None:
-        if not self.shares.may_have(waiter.kind):
+        if waiter.lent:
             self._lent = waiter
         self.reading += waiter.read
         self.shares.took(waiter.kind)
@@ -140,22 +139,22 @@ class Waiting(Generic[WaiterT]):
 
     def remove(self, waiter: WaiterT) -> None:
         name = waiter.read, waiter.kind
-        self._queues[name].remove(waiter)
+        self.queues[name].remove(waiter)
         self._left(name)
 
     def take(self, wanted: Callable[[WaiterT], bool]) -> list[WaiterT]:
         """Those of whom it is so, taken out."""
         taken = [waiter for waiter in self if wanted(waiter)]
         for name in {(waiter.read, waiter.kind): None for waiter in taken}:
-            before = self._queues[name]
-            self._queues[name] = deque(waiter for waiter in before if not wanted(waiter))
-            self._left(name, len(before) - len(self._queues[name]))
+            before = self.queues[name]
+            self.queues[name] = deque(waiter for waiter in before if not wanted(waiter))
+            self._left(name, len(before) - len(self.queues[name]))
         return taken
 
     def _able(self) -> Iterator[Queue]:
         """The queues whose first may run."""
         first, longest = 0, None  # of those that have their share
-        for name, queue in self._queues.items():
+        for name, queue in self.queues.items():
             if self._may(name):
                 yield name
             elif (longest is None or queue[0].place < first) and self._may_be_lent(name, queue[0]):
@@ -180,24 +179,24 @@ class Waiting(Generic[WaiterT]):
 
     def _queue_of(self, waiter: WaiterT) -> deque[WaiterT]:
         self._room.took(waiter.kind)
-        return self._queues.setdefault((waiter.read, waiter.kind), deque())
+        return self.queues.setdefault((waiter.read, waiter.kind), deque())
 
     def _pop(self, name: Queue) -> WaiterT:
-        waiter = self._queues[name].popleft()
+        waiter = self.queues[name].popleft()
         self._left(name)
         return waiter
 
     def _left(self, name: Queue, how_many: int = 1) -> None:
         for _ in range(how_many):
             self._room.gave(name[1])
-        if not self._queues[name]:
-            del self._queues[name]
+        if not self.queues[name]:
+            del self.queues[name]
 
     def check_invariants(self) -> None:
         """Raises AssertionError. For tests."""
         assert 0 <= self.reading <= self.most
-        assert sum(len(queue) for queue in self._queues.values()) == len(self)
-        for (read, kind), queue in self._queues.items():
+        assert sum(len(queue) for queue in self.queues.values()) == len(self)
+        for (read, kind), queue in self.queues.items():
             places = [waiter.place for waiter in queue]
             assert places and places == sorted(places)
             assert all((waiter.read, waiter.kind) == (read, kind) for waiter in queue)

@@ -62,7 +62,7 @@ class Upqueries(Protocol):
         """Requests that wait because their table or shard has its part of the connections."""
         ...
 
-    def would_wait(self, shards: Shards, tables: Sequence[str]) -> bool:
+    def would_wait(self, shards: Shards, tables: tuple[str, ...]) -> bool:
         """Whether a fill would wait for a connection. `shards`, `tables`: as `UpqueryRequest` has them."""
         ...
 

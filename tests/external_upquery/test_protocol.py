@@ -36,7 +36,7 @@ def fed(
     found: list[Answer] = []
     for start in range(0, len(data), size):
         found += decoder.feed(data[start : start + size])
-    assert decoder.outstanding == 0
+    assert not decoder.expected
     return found
 
 

@@ -19,6 +19,7 @@ class One:
     read: bool = False
     kind: Kind = ANY
     place: int = 0
+    lent: bool = False
 
 
 def test_reads_leave_connections_to_fills() -> None:
@@ -55,9 +56,9 @@ def test_a_shard_that_hangs_is_passed_over() -> None:
         assert found is expected
         waiting.started(found)
     assert waiting.next() is None and not waiting.due and waiting.held_back == 3
-    assert not waiting.would_run(False, BOTH) and waiting.would_run(False, ("c0-",)) and waiting.would_run(True, ANY)
+    assert not waiting.may_run(False, BOTH) and waiting.may_run(False, ("c0-",)) and waiting.may_run(True, ANY)
     waiting.ended(other)
-    assert waiting.would_run(False, RIGHT) and not waiting.would_run(False, LEFT)
+    assert waiting.may_run(False, RIGHT) and not waiting.may_run(False, LEFT)
     waiting.ended(hung[0])
     assert waiting.due and waiting.next() is hung[2]
 
@@ -179,7 +180,7 @@ def test_it_does_what_one_list_would(seed: int) -> None:
             one = One(rng.random() < 0.4, rng.choice(kinds))
             lendable = naive.lendable()
             ahead = any(other.read == one.read and (other is lendable or naive.may(other)) for other in naive.waiting)
-            assert waiting.may_run(one) == (naive.may(one) and not ahead)
+            assert waiting.may_run(one.read, one.kind) == (naive.may(one) and not ahead)
             if rng.random() < 0.9:
                 waiting.add(one)
                 naive.waiting.append(one)
