@@ -236,7 +236,7 @@ class Engine(Reads):
         bracket = answer.bracket
         self._count += 1
         fill.answered, fill.answered_at = self._count, self._clock()
-        self._unanswered.discard(fill.id)
+        self.unanswered.discard(fill.id)
         try:
             fill.take(bracket, answer.results, answer.columns)
         except InvariantViolated:
@@ -378,7 +378,7 @@ class Engine(Reads):
             self._end(fill)
             return self._settle_all(fill)
         finally:
-            if not more:
+            if not more and fill.pins.held:
                 fill.pins.release()
 
     def _place_more(self, fill: Fill, steps: Steps[None]) -> list[Effect]:

@@ -40,8 +40,8 @@ class Guard:
         self._on_fault("asking", reader.plan.sql, error)
         return self._recovered(reader, reads, None)
 
-    def on_answer(self, answer: UpqueryAnswer) -> list[Effect]:
-        fill = self._engine.fill_of(answer.id)
+    def on_answer(self, answer: UpqueryAnswer, fill: Fill | None) -> list[Effect]:
+        """As the engine's. `fill`: that upquery's, while it is under way."""
         try:
             return self._engine.on_answer(answer)
         except Exception as error:  # noqa: BLE001 - as above

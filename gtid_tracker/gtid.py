@@ -136,7 +136,7 @@ class GtidSet:
         return Gtid(source, self.intervals[source][-1] - 1)
 
     def issubset(self, other: GtidSet) -> bool:
-        return self is other or _covers(other.intervals, self)
+        return self is other or self.intervals == other.intervals or _covers(other.intervals, self)
 
     def union(self, other: GtidSet) -> GtidSet:
         if not other.intervals or other is self:

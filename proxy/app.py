@@ -25,7 +25,7 @@ import structlog
 
 from bulk.session import SparkSettings
 from dataflow.engine import FILL_PATIENCE, Engine
-from dataflow.fills.shards import by_root, everywhere
+from dataflow.fills.shards import by_root
 from dataflow.messages import Ddl, Gap, Progress, Restarted, StreamEvent, Transaction
 from external_upquery.address import Upstream, is_loopback, parse_upstream
 from external_upquery.admission import Admission
@@ -151,7 +151,7 @@ def engine_for(config: Config, source: Source) -> Engine:
         ahead_fills=config.ahead_fills,
         exact_fills=config.exact_fills,
         followed=lambda: stream.history,
-        shards_of=everywhere if source.shards_of is None else by_root(source.shards_of),
+        shards_of=None if source.shards_of is None else by_root(source.shards_of),
     )
 
 

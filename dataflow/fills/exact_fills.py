@@ -7,7 +7,7 @@ keep it current.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 
 from dataflow.readers.derivation import Params
 from dataflow.readers.reader import ReaderNode
@@ -57,7 +57,7 @@ class HotKeys:
 
     def batches(
         self, reader: ReaderNode, keys: dict[Key, Params], most: int, seconds: float
-    ) -> Iterator[tuple[dict[Key, Params], bool]]:
+    ) -> list[tuple[dict[Key, Params], bool]]:
         """The keys in batches of one upquery, and whether that is to be exact. `seconds`: what the reader's take."""
         hot: dict[Key, Params] = {}
         remembered = self._dropped.get(reader)
@@ -66,13 +66,17 @@ class HotKeys:
             for key in hot:
                 count, _ = remembered[key]
                 remembered[key] = (count, count + min(count, MOST_APART))
+        found: list[tuple[dict[Key, Params], bool]] = []
         for wanted, exact in (
             (hot, True),
             ({key: keys[key] for key in keys if key not in hot} if hot else keys, False),
         ):
-            items = list(wanted.items())
-            for at in range(0, len(items), most):
-                yield dict(items[at : at + most]), exact
+            if len(wanted) > most:
+                items = list(wanted.items())
+                found += [(dict(items[at : at + most]), exact) for at in range(0, len(items), most)]
+            elif wanted:
+                found.append((wanted, exact))
+        return found
 
 
 def _due(remembered: tuple[int, int] | None) -> bool:

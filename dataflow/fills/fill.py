@@ -132,9 +132,12 @@ class Fill:
     def is_large(self, answer: UpqueryAnswer) -> bool:
         """Whether to take the answer, and to tell all who wait for it, should be several steps."""
         rows = sum(map(len, answer.results))
-        if rows > self._large_from:
+        if rows > LARGE_JOIN[-1] and rows > self._large_from:
             return True
-        return sum([len(read.keys) for read in self.reads]) > LARGE_ANSWER
+        keys = 0
+        for read in self.reads:
+            keys += len(read.keys)
+        return keys > LARGE_ANSWER
 
     @property
     def _large_from(self) -> int:
@@ -190,10 +193,8 @@ class Fill:
         if asked.crossings:
             keys = [key for ask in asked.of for key in ask.keys.values()]
             results, columns, reaches = reached(asked.crossings, keys, results, columns)
-        if columns and self.reader.on_columns is not None and evict:
-            for announced, rows in zip(columns, results, strict=True):
-                if rows:  # without, MySQL may not have computed them as it would
-                    self.reader.on_columns(announced)
+        if evict and columns:
+            self._tell_columns(columns, results)
         self.overlay = [{} for _ in nodes]
         for number, (ask, rows) in enumerate(zip(asked.of, results, strict=True)):
             node = nodes[ask.level]
@@ -213,13 +214,22 @@ class Fill:
             loaded.update(dict(self.overlay[ask.level]))
             semijoined = ask.semijoin or isinstance(self.overlay[ask.level], Covered)
             self.overlay[ask.level] = Covered(node, loaded) if semijoined else loaded
-        yield
-        yield from self._settle(sum(map(len, results)) > self._large_from)
+        if self.reader.program.levels:
+            yield
+            yield from self._settle(sum(map(len, results)) > self._large_from)
+
+    def _tell_columns(self, columns: Sequence[tuple[ResultColumn, ...]], results: Sequence[list[Row]]) -> None:
+        if self.reader.on_columns is not None:
+            for announced, rows in zip(columns, results, strict=True):
+                if rows:  # without, MySQL may not have computed them as it would
+                    self.reader.on_columns(announced)
 
     def answer(self, read: Read) -> list[Row] | None:
         """The answer for the read's keys from the snapshot alone, whole; None if part of it must come from held state,
         or it takes long to tell. Raises EvaluationError."""
-        return None if self.bracket is None or self.placing else self._derived(read)
+        if self.bracket is None or self.placing:
+            return None
+        return self.derive(read.keys) if self._prepared is None else self._derived(read)
 
     def _derived(self, read: Read) -> list[Row] | None:
         told = self._prepared
@@ -256,9 +266,7 @@ class Fill:
 
     def _settle(self, large: bool) -> Iterator[None]:
         """Follows the overlay's rows down, so that empty keys of semi-joins are covered; from here on coverage is
-        fixed."""
-        if not self.reader.program.levels:
-            return
+        fixed. Requires: there are lookups."""
         for params in self.whole.values():
             if large:
                 yield from derived(self.reader, params, self.overlay)

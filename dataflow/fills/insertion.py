@@ -9,7 +9,7 @@ the fill has ended meanwhile, those that no reader needs are let go.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 
 from dataflow.entries import Entry, Held
@@ -55,14 +55,9 @@ class Insertion:
     def _is_own(self, deps: Sequence[Entry]) -> bool:
         """Are all of these as this fill has placed them?"""
         placed = self._own.get
-        return all(placed(entry) == entry.since for entry in deps)
-
-    def _turn(self, work: int = 1) -> bool:
-        """Is it the others' turn, after so much?"""
-        self._done += work
-        if self._done < self._most:
-            return False
-        self._done = 0
+        for entry in deps:  # noqa: SIM110 - each fill goes through here, and a generator costs more than it does
+            if placed(entry) != entry.since:
+                return False
         return True
 
     def _place(self) -> Steps[bool]:
@@ -74,7 +69,9 @@ class Insertion:
                     node.insert(entry)
                     self._placed.append(entry)
                     self._own[entry] = entry.since
-                if self._turn():
+                self._done += 1
+                if self._done >= self._most:  # it is the others' turn
+                    self._done = 0
                     yield
                     if not self._forward():
                         return False
@@ -84,9 +81,11 @@ class Insertion:
         fill = self._fill
         doubtful = fill.checks.doubtful() if fill.checks.doubts else NONE
         long: list[tuple[Held, Params]] = []
-        several = len(fill.whole) + len(fill.partial) > self._most
+        keys = len(fill.whole) + len(fill.partial)
         for key, params in (*fill.whole.items(), *fill.partial.items()):
-            if self._turn():
+            self._done += 1
+            if self._done >= self._most:  # as above
+                self._done = 0
                 yield
                 if not self._forward():
                     return
@@ -97,7 +96,7 @@ class Insertion:
             if held is None:
                 continue
             is_long = held.version is None and key in fill.reader.long
-            if is_long or several:
+            if is_long or keys > self._most:
                 fill.pins.pin(held)
             if is_long:
                 long.append((held, params))
@@ -106,7 +105,8 @@ class Insertion:
             with suppress(EvaluationError):
                 deps = held.deps
                 fill.prove(held, self._is_own(deps), doubtful=key in doubtful)
-                self._done += len(deps) + fill.reader.weight(params, fill.reader.held_levels) // 2
+                if keys > 1:
+                    self._done += len(deps) + fill.reader.weight(params, fill.reader.held_levels) // 2
         for held, params in long:
             yield from self._link(held, params)
             if not self._forward():
@@ -137,22 +137,18 @@ class Insertion:
                 return
 
     def _let_go(self) -> None:
-        memory = self._fill.reader.memory
-        steps = unneeded(self._placed)
         if len(self._placed) <= self._most:
-            for _ in steps:
-                pass
+            let_go_unneeded(self._placed)
         else:
-            memory.remains.add_steps(steps)
+            self._fill.reader.memory.remains.add_steps(map(let_go_unneeded, zip(self._placed)))
 
 
-def unneeded(entries: list[Entry]) -> Iterator[None]:
+def let_go_unneeded(entries: Iterable[Entry]) -> None:
     """Lets those go that no reader needs: nobody would ever evict them."""
     for entry in entries:
         if entry.dependents is None and entry.content is not None and entry.cut is None:
             entry.owner.memory.count("dropped_below_a_hole")
             entry.owner.discard(entry)
-        yield
 
 
 def insert_ahead(fill: Fill, hold: Hold) -> None:

@@ -7,7 +7,7 @@ has still to find out, a read is asked for alone: its key may be on a shard that
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 
 from dataflow.fills.read import Read
 from dataflow.messages import Keyed
@@ -23,22 +23,20 @@ it."""
 ShardsOf = Callable[[ReaderNode, Sequence[tuple[Key, Params]]], Shards]
 
 
-def everywhere(reader: ReaderNode, keys: Sequence[tuple[Key, Params]]) -> Shards:
-    """Of a source without shards, or where nobody knows."""
-    return None
-
-
 def in_groups(
-    missed: dict[ReaderNode, list[Read]], shards_of: ShardsOf
-) -> Iterator[tuple[ReaderNode, list[Read], Shards]]:
-    """The reads that share upqueries, and the shards that have what they ask for."""
+    missed: dict[ReaderNode, list[Read]], shards_of: ShardsOf | None
+) -> list[tuple[ReaderNode, list[Read], Shards]]:
+    """The reads that share upqueries, and the shards that have what they ask for. `shards_of` None: of a source without
+    shards."""
+    found: list[tuple[ReaderNode, list[Read], Shards]] = []
     for reader, reads in missed.items():
         groups: dict[tuple[int, Shards, int], list[Read]] = {}
         for read in reads:
-            shards = shards_of(reader, read.keys)
+            shards = shards_of(reader, read.keys) if shards_of is not None else None
             groups.setdefault((read.group, shards, read.waiter if shards == () else 0), []).append(read)
         for (_, shards, _), group in groups.items():
-            yield reader, group, shards or None
+            found.append((reader, group, shards or None))
+    return found
 
 
 def by_root(shards_of: Callable[[Keyed], Shards]) -> ShardsOf:

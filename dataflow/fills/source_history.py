@@ -7,7 +7,7 @@ not true has lost transactions; what was filled from it is not its history any m
 from __future__ import annotations
 
 from gtid_tracker.bracket import Bracket, History
-from gtid_tracker.gtid import GtidSet
+from gtid_tracker.gtid import GtidSet, MutableGtidSet
 
 
 class SourceHistory:
@@ -15,7 +15,7 @@ class SourceHistory:
 
     def __init__(self) -> None:
         self.history: History = ""  # of who answered last; "" where nobody has since history began anew
-        self._newest_lower: GtidSet | None = None
+        self.floor: GtidSet | None = None  # what the lower bound of every upquery that is sent now must contain
         self._newest_executed: GtidSet | None = None
         # A reading, how many transactions had been received when it was looked at, and whether all were in it.
         self._quiet: tuple[GtidSet | None, int, bool] = (None, -1, False)
@@ -23,14 +23,9 @@ class SourceHistory:
     def forget(self) -> None:
         """History begins anew; whoever answers next is the server."""
         self.history = ""
-        self._newest_lower = self._newest_executed = None
+        self.floor = self._newest_executed = None
 
-    @property
-    def floor(self) -> GtidSet | None:
-        """What the lower bound of every upquery that is sent now must contain."""
-        return self._newest_lower
-
-    def known_lower(self, received: int, position: GtidSet) -> GtidSet | None:
+    def known_lower(self, received: int, position: MutableGtidSet) -> GtidSet | None:
         """A reading that is as good as a new one: nothing has been received since that is not in it.
 
         An old one would be a lower bound too, but would make Q wide. `received`: transactions so far, all of them in
@@ -40,7 +35,7 @@ class SourceHistory:
         if reading is None:
             return None
         if self._quiet[0] is not reading or self._quiet[1] != received:
-            self._quiet = (reading, received, position.issubset(reading))
+            self._quiet = (reading, received, position.freeze().issubset(reading))
         return reading if self._quiet[2] else None
 
     def contradiction(self, bracket: Bracket, floor: GtidSet | None) -> str:
@@ -63,8 +58,8 @@ class SourceHistory:
         if not lower.issubset(bracket.executed) or (floor is not None and not floor.issubset(lower)):
             return f"server {server} has lost transactions that it had executed"
         self.history = server
-        if self._newest_lower is None or self._newest_lower.issubset(lower):
-            self._newest_lower = lower
-        elif not lower.issubset(self._newest_lower):  # told before transactions were lost, arrived after
-            self._newest_lower = self._newest_lower.union(lower)
+        if self.floor is None or self.floor.issubset(lower):
+            self.floor = lower
+        elif not lower.issubset(self.floor):  # told before transactions were lost, arrived after
+            self.floor = self.floor.union(lower)
         return ""

@@ -267,7 +267,9 @@ class State:
         if not ring.admits(bracket.lower):
             self.memory.count("ring_too_short")
             return False
-        uncertain = [record for gtid in bracket.uncertain if (record := ring.get(gtid)) is not None]
+        uncertain: list[Record] = []
+        if bracket.uncertain.intervals:
+            uncertain = [record for gtid in bracket.uncertain if (record := ring.get(gtid)) is not None]
         try:
             conflicts = fill.bring_forward(uncertain, ring.after(bracket.lower))
         except EvaluationError:
@@ -283,7 +285,7 @@ class State:
         for key, kept in fill.kept.items():
             if kept:
                 self.hot_keys.held(fill.reader, key)
-            elif fill.bracket.uncertain:
+            elif fill.bracket.uncertain.intervals:
                 self.hot_keys.dropped(fill.reader, key)
 
     def hold(self, reader: ReaderNode, key: Key, params: Params) -> Held | None:

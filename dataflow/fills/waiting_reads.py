@@ -21,7 +21,7 @@ from dataflow.fills.fill import SLOW_SECONDS, Fill, Unasked
 from dataflow.fills.long_reads import LongRead, LongReads
 from dataflow.fills.missing import missing, params_of
 from dataflow.fills.read import Read
-from dataflow.fills.shards import Shards, ShardsOf, everywhere, in_groups
+from dataflow.fills.shards import Shards, ShardsOf, in_groups
 from dataflow.fills.source_history import SourceHistory
 from dataflow.fills.state import State
 from dataflow.fills.subscription import ENDED, Subscriptions, linked_rows
@@ -44,6 +44,7 @@ MAX_BATCH = 100  # keys of one upquery
 ASKED = 1000  # keys that one flush asks for, or those of one read: 3 ms (`dataflow/fills/weights.py`)
 INSERTED = 200  # keys of answers that waited for the position, that one step inserts: 3 ms
 TOLD = 2  # steps of what a subscriber of a large answer is told, in one step
+NOTHING = GtidSet.empty()
 EVICTING = 250 * GOING  # what is evicted in one step: so many keys, or that many times more that stay
 
 
@@ -60,7 +61,7 @@ class Reads:
         ahead_fills: bool = True,
         followed: Callable[[], str] = lambda: "",
         exact_fills: bool = True,
-        shards_of: ShardsOf = everywhere,
+        shards_of: ShardsOf | None = None,
     ) -> None:
         self.hot_keys = HotKeys(exact_fills)
         self.state = State(position, ring_transactions, ring_bytes, self.hot_keys)
@@ -75,7 +76,7 @@ class Reads:
         self._due: deque[Fill] = deque()  # have waited, and are to be inserted
         self.most_inserted = INSERTED
         self._fills: dict[int, Fill] = {}
-        self._unanswered: set[int] = set()  # of these, without those that no read asked for
+        self.unanswered: set[int] = set()  # of these, without those that no read asked for
         self._unasked_ended: list[Fill] = []  # `Filled` is still to be told of them
         self._missed: dict[ReaderNode, list[Read]] = {}
         self._unsettled: dict[int, Read] = {}  # whose fills have ended
@@ -88,7 +89,7 @@ class Reads:
         self._groups = 0
         self._evicting = False  # `tidy` goes on
         self.on_broken: OnBroken | None = None  # what becomes of a fill whose insertion fails; None: the step fails
-        self.shards_of = shards_of
+        self.shards_of = shards_of  # where the source has shards
 
     @property
     def ring(self) -> Ring[Record]:
@@ -112,9 +113,9 @@ class Reads:
             return self._give_up(read, GivenUp.CACHE_DROPPED)  # it was closed since the caller had it
         read.attempts += 1
         alone = False
-        tracker = read.reader.program.root.tracker
+        under_way, tag = read.reader.program.root.tracker.in_flight, read.reader.tag
         for key, _ in read.keys:
-            fill: Fill | None = tracker.find(key, read.reader.tag)
+            fill: Fill | None = under_way[key].get(tag) if key in under_way else None
             if fill is None:
                 alone = True
             elif fill.id not in read.fills and (told := self._join(read, fill)):
@@ -192,9 +193,10 @@ class Reads:
     def _ask_for(self, reader: ReaderNode, reads: list[Read], shards: Shards) -> list[Effect]:
         effects: list[Effect] = []
         keys: dict[Key, Params] = {}
+        under_way = reader.program.root.tracker.in_flight
         for read in reads:
             for key, params in read.keys:
-                fill: Fill | None = reader.program.root.tracker.find(key, reader.tag)
+                fill: Fill | None = under_way[key].get(reader.tag) if key in under_way else None
                 if fill is None:
                     keys[key] = params
                 elif fill.id not in read.fills and read.waiter in self._reads:  # asked for since it came
@@ -220,23 +222,30 @@ class Reads:
             return []
         self._count += 1
         fill = Fill(
-            self._count, reader, whole, params_of(partial, keys), partial, sent=self._count, sent_at=self._clock()
+            self._count,
+            reader,
+            whole,
+            params_of(partial, keys) if partial else {},
+            partial,
+            sent=self._count,
+            sent_at=self._clock(),
         )
         fill.floor = self.source.floor
-        fill.checks.add(checked, whole)
+        if checked:
+            fill.checks.add(checked, whole)
         exact = exact and not fill.checks.asked
         request = fill.request(self.latency.get(reader.tag, 0.0) > SLOW_SECONDS, exact)
         request.shards = shards
-        request.lower = self.source.known_lower(self.state.ring.pushed, self.state.ring.position.freeze())
-        if exact:
-            self.memory.count("exact_fills")
+        ring = self.state.ring
+        request.lower = self.source.known_lower(ring.pushed, ring.position)
         if request.lower is not None:
             for read in reads:
-                if read.demand is not None and not read.demand.needed.issubset(request.lower):
+                needed = read.demand.needed if read.demand is not None else NOTHING
+                if needed.intervals and not needed.issubset(request.lower):
                     request.lower = None  # a new reading has what somebody asks for
                     break
         self._fills[fill.id] = fill
-        self._unanswered.add(fill.id)
+        self.unanswered.add(fill.id)
         tracker = reader.program.root.tracker
         for asked in (whole, partial):
             for key in asked:
@@ -247,8 +256,10 @@ class Reads:
                     if key in whole or key in partial:
                         fill.join(read)
                         break
-        self.memory.count("upqueries")
-        self.memory.count("upquery_keys", len(whole) + len(partial))
+        counters = self.memory.counters
+        counters["upqueries"] += 1
+        counters["exact_fills"] += exact
+        counters["upquery_keys"] += len(whole) + len(partial)
         return [request]
 
     # -- fills that no read asks for ---------------------------------------------------------------------------------
@@ -287,7 +298,7 @@ class Reads:
         )
         fill.floor = self.source.floor
         request = fill.request(slow=True)
-        request.shards = self.shards_of(reader, [*whole.items(), *partial.items()]) or None
+        request.shards = self.where(reader, [*whole.items(), *partial.items()])
         self._fills[fill.id] = fill
         self.memory.count("unasked_upqueries")
         self.memory.count("unasked_keys", len(whole) + len(partial))
@@ -345,7 +356,7 @@ class Reads:
             return self._give_up(read, GivenUp.UNCHECKED)
         del self._reads[read.waiter]
         bracket = fill.bracket
-        return [Ready(read.waiter, rows, bracket.lower, bracket.needed if bracket.uncertain else None)]
+        return [Ready(read.waiter, rows, bracket.lower, bracket.needed if bracket.uncertain.intervals else None)]
 
     def _cannot_tell(self, read: Read, error: UpwellError) -> list[Effect]:
         """A value is out of range, or not known to be MySQL's, or the like: MySQL says what comes of the read."""
@@ -450,15 +461,16 @@ class Reads:
         fill.ended = True
         if self._fills.pop(fill.id, None) is not None and fill.unasked is not None:
             self._unasked_ended.append(fill)
-        self._unanswered.discard(fill.id)
+        self.unanswered.discard(fill.id)
         if fill.waiting:
             self._waits.remove(fill)
             fill.waiting = False
         if fill.unasked is not None:
             return  # no tracker knows of it
         tracker = fill.reader.program.root.tracker
-        for key in fill.keys:
-            tracker.end(key, fill.reader.tag, fill)
+        for asked in (fill.whole, fill.partial):
+            for key in asked:
+                tracker.end(key, fill.reader.tag, fill)
 
     def _fail(self, reads: Iterable[Read], error: UpwellError) -> list[Effect]:
         """The reads get the error. A subscription ends also where its rows were derived, and lost before that."""
@@ -483,6 +495,10 @@ class Reads:
         """The upquery of that number, while it is under way."""
         return self._fills.get(number)
 
+    def where(self, reader: ReaderNode, keys: Sequence[tuple[Key, Params]]) -> Shards:
+        """The shards that have all of these keys; None: any may have some of it, or there are none."""
+        return (self.shards_of(reader, keys) or None) if self.shards_of is not None else None
+
     def hold(self, reader: ReaderNode, key: Key, params: Params) -> Held | None:
         """The reader's key, linked to all that it is derived from; None if that is not all held."""
         return self.state.hold(reader, key, params)
@@ -494,7 +510,7 @@ class Reads:
 
     @property
     def upqueries_in_flight(self) -> int:
-        return len(self._unanswered)
+        return len(self.unanswered)
 
     # -- between two transactions ---------------------------------------------------------------------------------
 

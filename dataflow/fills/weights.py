@@ -6,23 +6,13 @@ The unit is a key of single values: 3 microseconds to ask for and as many to hol
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Sequence
 
 from dataflow.fills.read import Read
 from dataflow.operators.answer import AnswerNode
 from dataflow.readers.derivation import Params
 from dataflow.readers.reader import ReaderNode
 from sqltypes.expression import Key
-
-
-def weight_of(read: Read) -> int:
-    """Of all keys of a read."""
-    program = read.reader.program
-    root = program.root
-    if not isinstance(root, AnswerNode):
-        return len(read.keys)
-    return sum(root.weight(program.root_key(params)) for _, params in read.keys)
-
 
 Reads = dict[ReaderNode, list[Read]]
 
@@ -33,8 +23,12 @@ def take(missed: Reads, most: int) -> tuple[Reads, Reads]:
     left: Reads = {}
     room = most
     for reader, reads in missed.items():
+        program = reader.program
+        root = program.root
         for at, read in enumerate(reads):
-            weight = weight_of(read)
+            weight = len(read.keys)
+            if isinstance(root, AnswerNode):
+                weight = sum(root.weight(program.root_key(params)) for _, params in read.keys)
             if weight > room and taken:
                 left[reader] = reads[at:]
                 room = 0
@@ -44,21 +38,22 @@ def take(missed: Reads, most: int) -> tuple[Reads, Reads]:
     return taken, left
 
 
-def split(reader: ReaderNode, keys: dict[Key, Params], most: int) -> Iterator[dict[Key, Params]]:
+def split(reader: ReaderNode, keys: dict[Key, Params], most: int) -> Sequence[dict[Key, Params]]:
     """The keys in parts that weigh so much at most, or are one key."""
     program = reader.program
     root = program.root
     if not isinstance(root, AnswerNode):
-        yield keys
-        return
+        return (keys,)
+    parts: list[dict[Key, Params]] = []
     part: dict[Key, Params] = {}
     room = most
     for key, params in keys.items():
         weight = root.weight(program.root_key(params))
         if part and weight > room:
-            yield part
+            parts.append(part)
             part, room = {}, most
         part[key] = params
         room -= weight
     if part:
-        yield part
+        parts.append(part)
+    return parts

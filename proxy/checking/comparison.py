@@ -246,7 +246,7 @@ class Comparer:
             comparison.cache.database,
             slow=True,
             checks=(Statement(sql),),  # its errors come with a bracket, too
-            shards=self._engine.shards_of(comparison.reader, comparison.keys) or None,
+            shards=self._engine.where(comparison.reader, comparison.keys),
         )
         deadline = comparison.asked_at + PATIENCE
         self._submit(request, lambda result: self._on_answer(comparison, result), deadline)

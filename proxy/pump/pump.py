@@ -140,9 +140,9 @@ class Pump:
     async def would_wait(self, reader: ReaderNode, keys: Bound) -> bool:
         """Whether a miss of these keys would wait for a connection: all are taken, or those that their tables or shard
         may have, and no fill is under way for it."""
-        tracker = reader.program.root.tracker
+        under_way = reader.program.root.tracker.in_flight
         for key, _ in keys:
-            if tracker.find(key, reader.tag) is None:
+            if key not in under_way or reader.tag not in under_way[key]:
                 break
         else:
             return False
@@ -151,7 +151,7 @@ class Pump:
         if self._executor.full:
             return True  # the question where they are would wait, too
         await self._found(self._find_shards, reader, keys)
-        return self._executor.would_wait(self.engine.shards_of(reader, keys) or None, reader.tables)
+        return self._executor.would_wait(self.engine.where(reader, keys), reader.tables)
 
     def handle(self, effects: list[Effect]) -> None:
         """Delivers what the engine returned, and sees to it that new misses are asked for."""
@@ -172,7 +172,8 @@ class Pump:
         if self._faulted:
             self._faulted = False
             self._fail_lost()
-        self._see_to_more()
+        if self.engine.has_more:
+            self._see_to_more()
 
     def _tell(self, effect: Changes | Differs | Filled) -> None:
         """What is for nobody who waits for an answer."""
@@ -188,7 +189,7 @@ class Pump:
                 self.on_differs(effect)
 
     def _see_to_more(self) -> None:
-        if self.engine.misses_pending and not self._scheduled:
+        if not self._scheduled and self.engine.misses_pending:
             self._schedule()
         if self.engine.unfinished and not self._going_on:
             self._going_on = True
@@ -206,12 +207,12 @@ class Pump:
 
     def _schedule(self) -> None:
         """Asks at once while nothing is under way; else lets misses gather, so that they share an upquery."""
-        in_flight = self.engine.upqueries_in_flight
-        if in_flight == 0:
+        in_flight = self.engine.unanswered
+        if not in_flight:
             self._flush()
             return
         self._scheduled = True
-        if in_flight >= BUSY:
+        if len(in_flight) >= BUSY:
             self._loop.call_later(BATCH_WINDOW, self._flush)
         else:
             self._loop.call_soon(self._flush)
@@ -237,7 +238,7 @@ class Pump:
         if isinstance(result, UpqueryAnswer):
             fill = self.engine.fill_of(result.id)
             if fill is None or not fill.is_large(result):
-                self.handle(self._guard.on_answer(result))
+                self.handle(self._guard.on_answer(result, fill))
                 return
             task = self._loop.create_task(self._prepare(fill, result))
             self._preparing.add(task)
@@ -252,7 +253,7 @@ class Pump:
             await slices.turn()
             if self.engine.fill_of(answer.id) is not fill:
                 return  # nobody waits for it any more
-        self.handle(self._guard.on_answer(answer))
+        self.handle(self._guard.on_answer(answer, fill))
 
     def _on_fault(self, step: str, what: str, error: Exception) -> None:
         self._faulted = True

@@ -75,7 +75,9 @@ def test_a_fill_that_cannot_be_inserted_fails_its_own_reads_only(how: str, monke
         rig.read(2, reader=1)
         (request,) = rig.asked()
         late = gtids(1, 9, 10)
-        effects = rig.guard.on_answer(UpqueryAnswer(request.id, Bracket(OLD, late, NOTHING, late), ([],)))
+        effects = rig.guard.on_answer(
+            UpqueryAnswer(request.id, Bracket(OLD, late, NOTHING, late), ([],)), rig.engine.fill_of(request.id)
+        )
     assert rig.faults == ["an answer"]
     assert [effect.waiter for effect in effects if isinstance(effect, Failed)] == [1]
     assert 2 in [effect.waiter for effect in effects if isinstance(effect, Ready)]
@@ -175,7 +177,9 @@ def test_a_fault_in_an_answer_fails_who_waits_for_it(monkeypatch: pytest.MonkeyP
     rig.read(1)
     (request,) = rig.asked()
     failing(monkeypatch, ReaderNode, "derive", lambda *given: True)
-    (effect,) = rig.guard.on_answer(UpqueryAnswer(request.id, Bracket(OLD, gtids(1), NOTHING, gtids(1)), ([],)))
+    (effect,) = rig.guard.on_answer(
+        UpqueryAnswer(request.id, Bracket(OLD, gtids(1), NOTHING, gtids(1)), ([],)), rig.engine.fill_of(request.id)
+    )
     assert isinstance(effect, Failed) and isinstance(effect.error, Fault)
     assert not rig.engine._fills and not rig.engine._reads
 

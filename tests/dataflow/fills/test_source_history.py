@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataflow.fills.source_history import SourceHistory
 from gtid_tracker.bracket import Bracket
-from gtid_tracker.gtid import GtidSet
+from gtid_tracker.gtid import GtidSet, MutableGtidSet
 
 SERVER = "3e11fa47-71ca-11e1-9e33-c80aa9429562"
 NOTHING = GtidSet.empty()
@@ -23,7 +23,7 @@ def test_an_older_reading_that_comes_later_is_not_the_newest_lower_bound() -> No
     assert history.contradiction(bracket(6, 7), None) == ""
     # Two connections were asked at the same time; the answer of the one that read first comes last.
     assert history.contradiction(bracket(5, 5), None) == ""
-    lower = history.known_lower(5, executed(5))
+    lower = history.known_lower(5, MutableGtidSet(executed(5)))
     assert lower == executed(7)
     assert history.floor == executed(6)
     assert history.contradiction(Bracket(SERVER, executed(7), NOTHING, executed(7)), history.floor) == ""
@@ -45,4 +45,4 @@ def test_another_server_is_another_history() -> None:
 def test_a_reading_is_no_lower_bound_once_more_has_been_received() -> None:
     history = SourceHistory()
     history.contradiction(bracket(6, 7), None)
-    assert history.known_lower(8, executed(8)) is None
+    assert history.known_lower(8, MutableGtidSet(executed(8))) is None
