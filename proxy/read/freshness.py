@@ -47,13 +47,13 @@ class Freshener:
 
     def demand_after(self, own: GtidSet, shown: GtidSet | None = None, wait: float = DEFAULT_WAIT) -> CallDemand:
         """As `SessionDemands.demand_after`."""
-        position = self._engine.ring.position.freeze()
+        position = self._engine.state.ring.position.freeze()
         asked = ANYTHING if own is NOTHING and wait == DEFAULT_WAIT else Freshness(min_gtid=own, wait=wait)
         return CallDemand(self, asked, position if shown is None else position.union(shown), monotonic())
 
     def covers(self, needed: GtidSet, more: GtidSet = NOTHING) -> bool:
         """Is all of both in the position?"""
-        position = self._engine.ring.position
+        position = self._engine.state.ring.position
         return (needed is NOTHING or position.covers(needed)) and (more is NOTHING or position.covers(more))
 
     def missing(self, needed: GtidSet) -> GtidSet:

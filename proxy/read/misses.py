@@ -23,7 +23,7 @@ from proxy.auto.fill_budget import FILL_US, FillBudget
 from proxy.cache.key_binder import MOST_LISTED, TOO_MANY, Binding
 from proxy.cache.trust import Compared
 from proxy.loop.metered import Metered
-from proxy.loop.slices import Slices, encode_in_slices, run_in_slices
+from proxy.loop.slices import ROWS_AT_ONCE, Slices, encode_in_slices, run_in_slices
 from proxy.port.api import ANSWERED_BY_MYSQL, Answer, Demand, ParameterValue, Served
 from proxy.port.faults import is_fault
 from proxy.port.reasons import NO_REASON, Reason, Why, of_error
@@ -161,20 +161,21 @@ class Misses:
             met = demand is None or demand.met()
             reader = opened.ready()
             found: Answer | Look | Due
-            found = await self.look(parameters) if met or reader is None else opened.plan.too_many(parameters)
-            if isinstance(found, Answer):
-                return found
-            if opened.ready() is not reader:  # it has another plan by now
-                self.holes = {}
-                continue
-            why = found if isinstance(found, Why) else opened.plan.too_many(parameters)
-            if why:
-                if why is TOO_MANY:  # the keys of one long list are filled behind it
+            found = opened.look(parameters) if met or reader is None else opened.plan.too_many(parameters)
+            if isinstance(found, bytes | InSteps):
+                found = await self.look(parameters, found)
+                if isinstance(found, Answer):
+                    return found
+                if opened.ready() is not reader:  # it has another plan by now
+                    self.holes = {}
+                    continue
+            if isinstance(found, Why) and found:
+                if found is TOO_MANY:  # the keys of one long list are filled behind it
                     self._host.want(self._cache, parameters)
-                return why
+                return found
             assert reader is not None
             binding = opened.plan.bind(parameters)
-            ahead = self.answer_ahead(reader, binding, demand)
+            ahead = self.answer_ahead(reader, binding, demand) if reader.nodes[0].ahead else None
             if ahead is not None:
                 return self._told_ahead(binding, *ahead)
             if not met:
@@ -188,21 +189,24 @@ class Misses:
                 demand.refuse()
                 return Reason.LATE.why(f"{demand.shortage()} (too_stale)")
 
-    async def look(self, parameters: Sequence[ParameterValue]) -> Answer | Missing | Why:
-        """As `OpenCache.look`; answers that are long to derive or to join are so in several steps of the loop."""
+    async def look(self, parameters: Sequence[ParameterValue], found: Look) -> Answer | Missing | Why:
+        """What comes of what `OpenCache.look` has found: answers that are long to derive or to join are so in several
+        steps of the loop."""
         due: list[Held] = []
         try:
-            return await self._look(parameters, due)
+            then = await self._look(parameters, found, due)
+            return (self._opened.plan.too_many(parameters) or then) if isinstance(then, Missing) else then
         finally:
             let_go(due)  # what is given was taken out
 
-    async def _look(self, parameters: Sequence[ParameterValue], due: list[Held]) -> Answer | Missing | Why:
+    async def _look(self, parameters: Sequence[ParameterValue], first: Look, due: list[Held]) -> Answer | Missing | Why:
         """`due`: what was derived for this, and is to be compared behind. It is empty where that has begun."""
         cache, opened = self._cache, self._opened
-        tries, left = 0, MOST_LISTED
+        tries, left, looked = 0, MOST_LISTED, False
         while tries < MOST_LARGE:
             tries += 1
-            found = opened.look(parameters)
+            found = opened.look(parameters) if looked else first
+            looked = True
             if isinstance(found, bytes):
                 cache.recount(None)  # whoever gives it counts it
                 if due and opened.plan.reader is not None and cache.trust is not None:
@@ -395,7 +399,7 @@ class Misses:
                 text = text or substituted(cache.text, parameters)
                 encode = reader.encoders[self._format]
                 check = self._host.auditor.fill_check(cache, reader, binding, parameters, text, encode)
-        compare = self._host.auditor.list_is_due(cache, binding)
+        compare = cache.trust is not None and self._host.auditor.list_is_due(cache, binding)
         started = perf_counter_ns()
         ready = None
         try:
@@ -407,12 +411,14 @@ class Misses:
         took = perf_counter_ns() - started
         cache.time_miss(took, checked=check is not None)
         self._host.times[Served.MISS.value].note(took / 1e9)
-        self._log(binding, MISS, started)
+        if self._host.access_log is not None:
+            self._log(binding, MISS, started)
         if compare or (ready.settled and cache.trust is not None and cache.trust.of_derived() is Compared.FIRST):
             return replace(await self._compared_once_filled(reader, binding, parameters, text), served=Served.MISS)
         horizon = str(ready.horizon) if ready.horizon is not None else ""
         columns, encode = cache.columns, reader.encoders[self._format]  # together: MySQL may tell others meanwhile
-        body = await encode_in_slices(encode, self._join, ready.rows)
+        rows = ready.rows
+        body = encode(rows) if len(rows) <= ROWS_AT_ONCE else await encode_in_slices(encode, self._join, rows)
         return Answer(Served.MISS, columns, body, str(ready.position), cache.name, horizon=horizon)
 
     async def _compared_if_held(

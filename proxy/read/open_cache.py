@@ -39,7 +39,7 @@ class OpenCache:
 
     def __init__(self, host: ReadHost, cache: NamedCache, format_: int) -> None:
         self._host = host
-        self._cache = cache
+        self._cache = self.named = cache
         self._format = format_
         self.told = ToldHits(self, host.sampler)
         self.moments = Moments(self, host.pump.formats.wires[format_].clocks)
@@ -47,10 +47,6 @@ class OpenCache:
         self.plan = self._planned()
         self.stored: Lookup = self.plan.stored
         self.stored_list: ListLookup = self.plan.stored_list
-
-    @property
-    def named(self) -> NamedCache:
-        return self._cache
 
     @property
     def info(self) -> CacheInfo:

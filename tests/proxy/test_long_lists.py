@@ -116,9 +116,9 @@ def test_a_list_of_very_many_keys_of_which_one_is_missing_is_left_to_mysql(monke
     lists, wanted = Lists(PLAIN), list[object]()
     lists.host.want = lambda cache, parameters: wanted.append(parameters)
 
-    async def look(misses: Misses, parameters: object) -> Missing:
+    async def look(misses: Misses, parameters: object, first: object, due: object) -> Missing:
         return Missing.HOLE
 
-    monkeypatch.setattr(Misses, "look", look)
+    monkeypatch.setattr(Misses, "_look", look)
     keys = (tuple(range(MOST_KEYS + 1)),)
     assert asyncio.run(lists.read().fill(keys)) is TOO_MANY and wanted == [keys]

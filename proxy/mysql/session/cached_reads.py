@@ -289,7 +289,7 @@ class CachedReads:
         if read.body is not None:
             self._hit_before(read, read.body)
             return True
-        if self._state.shown:
+        if self._state.shown.intervals:
             return False
         values = read.values if read.upto is None else read.cache.moments.between(read.values, read.upto)
         if values is None:
@@ -457,7 +457,7 @@ class CachedReads:
     def _filling(self, read: CachedRead) -> Coroutine[None, None, Answer | Why]:
         """The answer of a fill; the reason where there is none. Raises UpwellError, now or later."""
         state, system = self._state, self._shared.system
-        if state.shown:
+        if state.shown.intervals:
             wait = BROUGHT_SOON if state.behind is None else 0
             demand = system.freshness.demand_after(state.token, state.shown, wait)
         else:
@@ -498,7 +498,7 @@ class CachedReads:
 
     def _send(self, read: CachedRead, body: bytes) -> None:
         self._give(read.data, read.head, read.shown, read.found)
-        if read.cache.counts:  # what it has found is no part of the bytes that are at hand
+        if read.found is not None:  # what it has found is no part of the bytes that are at hand
             return
         announced = read.announced
         # Where it depends on its characters or its rows whether a read may be a hit, each one is looked at.
