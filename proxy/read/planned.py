@@ -71,7 +71,7 @@ class Planned:
 
     def too_many(self, parameters: Sequence[ParameterValue]) -> Why:
         """Why there are more keys than can be looked at; "" if there are not."""
-        return self.binder.too_many(parameters) if self.binder is not None else NO_REASON
+        return self.binder.too_many(parameters) if self.lists and self.binder is not None else NO_REASON
 
     def bind(self, parameters: Sequence[ParameterValue]) -> Binding:
         """Requires: there is a reader. Raises BadParameters, ComparedElsewhere."""

@@ -139,7 +139,7 @@ class BoundTypes:
         if len(payload) < FIXED:
             raise Malformed(f"an execution of {len(payload)} bytes")
         count = self._count
-        given, at = self._given(payload)
+        given, at = self._given(payload) if self._attributes else (count, FIXED)
         if given < count:
             raise Malformed(f"an execution with {given} parameters, expected {count}")
         if not given:
@@ -153,7 +153,7 @@ class BoundTypes:
         at += 1
         before, attributes = self.types, Types()
         if bound:
-            types, at = read_types(payload, at, given, named=self._counts(payload[5]))
+            types, at = read_types(payload, at, given, named=self._attributes and self._counts(payload[5]))
             types, attributes = types[:count], types[count:]
             self.told = False
             if types != before:
@@ -163,7 +163,7 @@ class BoundTypes:
         if self.last or not self.turned:
             self.before = (self.last, before) if self.last and before is not None else None
         self.last = b"" if self.turned else payload
-        if not self.turned:
+        if not self.turned and (self.kinds != self.types or nulls.strip(b"\0")):
             self._resolve(nulls)
         return at, nulls, attributes
 

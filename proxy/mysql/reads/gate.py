@@ -170,11 +170,12 @@ def gate(read: CachedRead, state: SessionState, shown: Shown, around: Around, *,
         return _ASK[Step.REFRESH]
     if read.replanned:
         return Pass(OTHER_CACHES)
+    needs, target = cache.needs, read.target
     reason = (
-        refusal(state, cache.needs)
-        or _hinted_otherwise(read, state)
+        refusal(state, needs)
+        or (OTHER_MODE if target is not None and target.hint not in (b"", variables.mode_hint) else NO_REASON)
         or (_misread(read, state) if variables.marks or read.marks or variables.narrow else NO_REASON)
-        or (OTHER_CLOCKS if LOCAL in cache.needs and cache.moments.clocks is not variables.clocks else NO_REASON)
+        or (OTHER_CLOCKS if LOCAL in needs and cache.moments.clocks is not variables.clocks else NO_REASON)
     )
     if reason:
         return Pass(reason)
@@ -220,12 +221,6 @@ def _is_bytes(read: CachedRead, state: SessionState) -> bool:
     except UnicodeDecodeError:
         return False
     return True
-
-
-def _hinted_otherwise(read: CachedRead, state: SessionState) -> Why:
-    """Why the cache of a prepared statement is none for this session's sql_mode; "" if it is one."""
-    target = read.target
-    return OTHER_MODE if target is not None and target.hint and target.hint != state.variables.mode_hint else NO_REASON
 
 
 def reads_otherwise(read: CachedRead, state: SessionState) -> bool:

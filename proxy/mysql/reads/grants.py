@@ -45,7 +45,8 @@ class Grants:
 
     def refusal(self, state: SessionState, cache: SessionCache) -> Why | None:
         """Why the session's account may not read the cache, "" if it may. None: MySQL must be asked."""
-        self._renew()
+        if self._version() != self._of_version:
+            self._renew()
         return self._refusals.get((cache, cache.generation, state.identity, state.rights))
 
     def note(self, state: SessionState, cache: SessionCache, asked: Asked, *, allowed: bool) -> None:

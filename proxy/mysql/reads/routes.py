@@ -181,17 +181,21 @@ class Compared:
     def are_too_fine(self, values: Sequence[Value]) -> bool:
         """Whether MySQL may find other rows if it compares them as DOUBLE. It does so of all that one is compared with
         in an IN-list."""
-        return any(_is_too_fine(values[number]) for number in self.exact)
+        return any(map(_is_too_fine, map(values.__getitem__, self.exact)))
 
     def has_signs(self, values: Sequence[Value]) -> bool:
         """Whether a whole number of a list is one that only numbers with a sign have, or only those without. Where a
         list has had numbers of other types beside whole ones, MySQL takes it for that of the other kind."""
-        return any(_has_sign(values[number]) for number in self.listed)
+        return any(map(_has_sign, map(values.__getitem__, self.listed)))
 
     def are_odd(self, values: Sequence[Value]) -> bool:
         """Whether a number, a date or a time is written otherwise than most write it (`'5 '`): such a string may turn
         how MySQL resolves the statement, also for later values. MySQL has to see each."""
-        return any(isinstance(value := values[at], str) and form.fullmatch(value) is None for at, form in self.forms)
+        for at, form in self.forms:
+            value = values[at]
+            if isinstance(value, str) and form.fullmatch(value) is None:
+                return True
+        return False
 
 
 class Learned(NamedTuple):
@@ -238,7 +242,7 @@ class Target:
         """An execution is about to be answered. `given`: its values; `values`: the cache's.
         Raises ComparedElsewhere."""
         bound = statement.bound
-        bound.note_looked()
+        bound.behind = True
         if self.cache is None or len(payload) > LONGEST_KEY or self.list_end:
             return
         if self.compared.are_too_fine(given) or self.compared.has_signs(given):
@@ -260,7 +264,9 @@ class Target:
             return FAILED_BEFORE
         if self.compared.judge(statement.bound.first).refused:
             return BOUND_BEFORE
-        found = statement.differed.intersection((*ALWAYS, *self.cache.needs))
+        found = frozenset[str]()
+        if statement.differed:
+            found = statement.differed.intersection((*ALWAYS, *self.cache.needs))
         if not found and self.hint and statement.hint != self.hint:
             found = frozenset({"sql_mode, or the collation of literals,"})
         if not found:

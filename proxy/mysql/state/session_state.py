@@ -215,8 +215,11 @@ class SessionState:
     def rights(self) -> tuple[int, int, int]:
         """As of which versions of accounts its rights are. What MySQL says to one session is another's where they and
         `identity` are the same."""
-        self.rights_read = settled(self.rights_read, self.accounts)
-        return self.rights_read.versions
+        now, versions = self.accounts.version, self.rights_read.versions
+        if versions != (now, now, now):  # as a rule nothing has changed since
+            self.rights_read = settled(self.rights_read, self.accounts)
+            versions = self.rights_read.versions
+        return versions
 
     def note_rights(self, *, login: bool = False, database: bool = False) -> None:
         """MySQL has just read these rights of the session."""
