@@ -181,9 +181,9 @@ class Engine(Reads):
     @property
     def has_more(self) -> bool:
         """Is there anything for `flush`, or for `go_on`?"""
-        if self._missed or self._unsettled or self._due or self._inserting:
-            return self.misses_pending or self.unfinished
-        return bool(self._long.reads or self.subscriptions.large)
+        if self._missed or self._unsettled or self._long.reads or self.subscriptions.large:
+            return True
+        return bool(self._due or self._inserting) and self.state.under_way is None
 
     def _restarted(self) -> list[Effect]:
         """What the server may have lost is forgotten: what is held ahead of the position, answers under way and

@@ -110,35 +110,20 @@ class Executor:
 
     # -- upqueries -------------------------------------------------------------------------------
 
-    def submit(self, request: UpqueryRequest, deliver: Deliver, deadline: float | None = None) -> None:
+    def submit(
+        self, request: UpqueryRequest, deliver: Deliver, deadline: float | None = None, *, asked: bool = False
+    ) -> None:
         """Runs a request; `deliver` gets its answer or its error, later, on the loop, unless it is cancelled before.
 
         Errors: SourceError, SourceDown, DeadlinePassed, Overloaded, AnswerTooLarge (also for a row of more than
-        LARGEST_ROW bytes).
+        LARGEST_ROW bytes). `asked`: what must be asked before has been.
         """
+        dialect = self._dialect
         if request.exact and self._exact_refused:
             request = replace(request, exact=False)
-        before = self._dialect.before
-        if before is None or (asked := before(request)) is None:
-            self._submit(request, deliver, deadline)
-        else:
-            self._ask_before(asked, request, deliver, deadline)
-
-    def _ask_before(self, asked: Asked, request: UpqueryRequest, deliver: Deliver, deadline: float | None) -> None:
-        def finished(outcome: Outcome) -> None:
-            del self._upqueries[request.id]
-            if isinstance(outcome, UpwellError):
-                deliver(UpqueryFailed(request.id, outcome))
-                return
-            asked.told(outcome)
-            self._submit(request, deliver, deadline)
-
-        job = Job(asked.packets, asked.count, finished, self._dialect.database, deadline=deadline)
-        self._upqueries[request.id] = job
-        self.jobs.admit(job)
-
-    def _submit(self, request: UpqueryRequest, deliver: Deliver, deadline: float | None) -> None:
-        dialect = self._dialect
+        if dialect.before is not None and not asked and (question := dialect.before(request)) is not None:
+            self._ask_before(question, request, deliver, deadline)
+            return
         sending = dialect.upquery(request)
         started = monotonic()  # the loop's own clock may stand still within a turn
 
@@ -175,6 +160,19 @@ class Executor:
             self.jobs.admit_locking(job, request.tables)
         else:
             self.jobs.admit(job)
+
+    def _ask_before(self, asked: Asked, request: UpqueryRequest, deliver: Deliver, deadline: float | None) -> None:
+        def finished(outcome: Outcome) -> None:
+            del self._upqueries[request.id]
+            if isinstance(outcome, UpwellError):
+                deliver(UpqueryFailed(request.id, outcome))
+                return
+            asked.told(outcome)
+            self.submit(request, deliver, deadline, asked=True)
+
+        job = Job(asked.packets, asked.count, finished, self._dialect.database, deadline=deadline)
+        self._upqueries[request.id] = job
+        self.jobs.admit(job)
 
     def _not_exact(self, refusal: SourceError | None) -> None:
         """An exact fill got an error. Its statements are sent without locks: what is wrong with them shows then."""

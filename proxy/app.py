@@ -18,6 +18,7 @@ import socket
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from time import monotonic
 
@@ -150,7 +151,7 @@ def engine_for(config: Config, source: Source) -> Engine:
         ring_bytes=ring,
         ahead_fills=config.ahead_fills,
         exact_fills=config.exact_fills,
-        followed=lambda: stream.history,
+        followed=partial(getattr, stream, "history"),
         shards_of=None if source.shards_of is None else by_root(source.shards_of),
     )
 

@@ -30,29 +30,29 @@ class HotKeys:
 
     def __init__(self, enabled: bool) -> None:
         self._enabled = enabled
-        self._dropped: dict[ReaderNode, dict[Key, tuple[int, int]]] = {}
+        self.by_reader: dict[ReaderNode, dict[Key, tuple[int, int]]] = {}
 
     def dropped(self, reader: ReaderNode, key: Key) -> None:
         """A fill of the key could not be cut: a transaction of Q touches it."""
         if not self._enabled or isinstance(reader.plan.reader.root, AnswerArrangement):
             return  # an answer goes with the next change anyway
-        keys = self._dropped.setdefault(reader, {})
+        keys = self.by_reader.setdefault(reader, {})
         count, due = keys.pop(key, (0, CONFLICTS))
         keys[key] = (count + 1, due)
         if len(keys) > MOST_KEYS:
             del keys[next(iter(keys))]
 
     def held(self, reader: ReaderNode, key: Key) -> None:
-        keys = self._dropped.get(reader)
+        keys = self.by_reader.get(reader)
         if keys and keys.pop(key, None) is not None and not keys:
-            del self._dropped[reader]
+            del self.by_reader[reader]
 
     def forget(self, reader: ReaderNode) -> None:
-        self._dropped.pop(reader, None)
+        self.by_reader.pop(reader, None)
 
     def due(self, reader: ReaderNode, keys: Iterable[Key]) -> bool:
         """Is one of the keys to be filled by an exact upquery?"""
-        remembered = self._dropped.get(reader)
+        remembered = self.by_reader.get(reader)
         return remembered is not None and any(_due(remembered.get(key)) for key in keys)
 
     def batches(
@@ -60,7 +60,7 @@ class HotKeys:
     ) -> list[tuple[dict[Key, Params], bool]]:
         """The keys in batches of one upquery, and whether that is to be exact. `seconds`: what the reader's take."""
         hot: dict[Key, Params] = {}
-        remembered = self._dropped.get(reader)
+        remembered = self.by_reader.get(reader)
         if remembered and seconds <= LONGEST:
             hot = {key: params for key, params in keys.items() if _due(remembered.get(key))}
             for key in hot:

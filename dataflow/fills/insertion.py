@@ -9,7 +9,7 @@ the fill has ended meanwhile, those that no reader needs are let go.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 
 from dataflow.entries import Entry, Held
@@ -137,18 +137,19 @@ class Insertion:
                 return
 
     def _let_go(self) -> None:
-        if len(self._placed) <= self._most:
-            let_go_unneeded(self._placed)
-        else:
-            self._fill.reader.memory.remains.add_steps(map(let_go_unneeded, zip(self._placed)))
+        if len(self._placed) > self._most:
+            self._fill.reader.memory.remains.add_steps(map(let_go_unneeded, self._placed))
+            return
+        for entry in self._placed:
+            if entry.dependents is None:
+                let_go_unneeded(entry)
 
 
-def let_go_unneeded(entries: Iterable[Entry]) -> None:
-    """Lets those go that no reader needs: nobody would ever evict them."""
-    for entry in entries:
-        if entry.dependents is None and entry.content is not None and entry.cut is None:
-            entry.owner.memory.count("dropped_below_a_hole")
-            entry.owner.discard(entry)
+def let_go_unneeded(entry: Entry) -> None:
+    """Lets it go if no reader needs it: nobody would ever evict it."""
+    if entry.dependents is None and entry.content is not None and entry.cut is None:
+        entry.owner.memory.count("dropped_below_a_hole")
+        entry.owner.discard(entry)
 
 
 def insert_ahead(fill: Fill, hold: Hold) -> None:

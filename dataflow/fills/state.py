@@ -226,7 +226,7 @@ class State:
             return
         yield from Insertion(fill, self.hold, self.placed_at_once, forward).steps()
         if not fill.ended:
-            self.memory.count("fills_inserted")
+            self.memory.counters["fills_inserted"] += 1
             self._note_conflicts(fill)
 
     def _bring_rest(self, fill: Fill, at: GtidSet) -> None:
@@ -282,9 +282,11 @@ class State:
     def _note_conflicts(self, fill: Fill) -> None:
         """Remembers which keys a transaction of Q has kept from being held."""
         assert fill.bracket is not None
+        dropped = self.hot_keys.by_reader
         for key, kept in fill.kept.items():
             if kept:
-                self.hot_keys.held(fill.reader, key)
+                if dropped:
+                    self.hot_keys.held(fill.reader, key)
             elif fill.bracket.uncertain.intervals:
                 self.hot_keys.dropped(fill.reader, key)
 

@@ -137,7 +137,7 @@ class ReaderNode:
 
     def passing_in_order(self, joined: Iterable[Row], params: Params) -> Iterable[Row]:
         """As `passing`, in the order in which MySQL reads one key's rows, where that is known."""
-        rows = self.passing(joined, params)
+        rows = joined if self.program.filter is None else self.passing(joined, params)
         return rows if self.program.reading is None else read_in_order(self.program.reading, list(rows))
 
     def finish(self, joined: Iterable[Row], params: Params) -> list[Row]:

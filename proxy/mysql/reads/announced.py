@@ -133,7 +133,7 @@ class Announced:
         if self.several:
             which = read()
             return NO_REASON if (which, True) in self._of_reads or (which, False) in self._of_reads else SEVERAL
-        return NO_REASON if self.known else FIRST
+        return FIRST if self.filled is None and self.empty is None else NO_REASON
 
     def head(self, body: bytes, read: Itself) -> bytes | None:
         """What stands before this answer; None where it is not known yet."""

@@ -69,6 +69,8 @@ NOT_COUNTED = Reason.OTHER.why("FOUND_ROWS() of the answer is not known")
 FILL_IS_LATE = Reason.LATE.why("the transaction has tables open at MySQL, for which the fill may be waiting")
 NOT_AT_POSITION = Reason.LATE.why("the fill is not at the position of what was shown", other_state=True)
 AHEAD = "held ahead of the position"
+NO_LIMIT = frozenset({"", "0"})  # values of max_execution_time
+HINTS = b"/*+"
 
 
 class CachedReads:
@@ -392,9 +394,13 @@ class CachedReads:
     def _headed(self, read: CachedRead, body: bytes) -> bool:
         """Finds what stands before the answer; has MySQL answer where that is not known."""
         assert read.announced is not None, "the gate is open"
-        sets, binary = self._shared.character_sets, isinstance(read.kind, PreparedStatement)
-        shown = in_results(self._state, read.announced, body, sets, binary=binary)
-        why = beyond_limit(self._state, body) or (OTHER_CHARACTERS if shown is None else NO_REASON)
+        variables = self._state.variables
+        shown: bytes | None = body
+        if variables.raw or variables.outside is not None:
+            sets, binary = self._shared.character_sets, isinstance(read.kind, PreparedStatement)
+            shown = in_results(self._state, read.announced, body, sets, binary=binary)
+        why = beyond_limit(self._state, body) if variables.row_limit is not None else NO_REASON
+        why = why or (OTHER_CHARACTERS if shown is None else NO_REASON)
         if why or shown is None:
             self.pass_read(read, why)
             return False
@@ -433,12 +439,13 @@ class CachedReads:
     def _give_filled(self, read: CachedRead, answer: Answer) -> None:
         """Answers with what was filled, or compared with MySQL's own answer."""
         state = self._state
+        transactional = state.transaction.transactional
         if read.replanned:
             self.pass_read(read, OTHER_CACHES)
         elif read.cache.counts:
             if not self._hit(read, answer.served):
                 self.pass_read(read, NOT_COUNTED)
-        elif one_state(state, self._shown):  # the fill is of use if it is a hit now
+        elif transactional and one_state(state, self._shown):  # the fill is of use if it is a hit now
             verdict = self._gate(read)
             if isinstance(verdict, Pass):
                 self._pass(read, verdict)
@@ -451,8 +458,9 @@ class CachedReads:
                 self._note_shown(answer)
             self._send(read, answer.body)
             read.cache.count(answer.served)
-            rule = AHEAD if ahead and answer.served is Served.HIT else hit_rule(state)
-            self._note(answer.served, answer.cache, rule, answer.position)
+            rule = hit_rule(state) if transactional else ""
+            rule = AHEAD if ahead and answer.served is Served.HIT else rule
+            self._context.note(answer.served.value, answer.cache, rule, answer.position)
 
     def _filling(self, read: CachedRead) -> Coroutine[None, None, Answer | Why]:
         """The answer of a fill; the reason where there is none. Raises UpwellError, now or later."""
@@ -463,7 +471,9 @@ class CachedReads:
         else:
             demand = system.freshness.demand_after(state.token)
         filling = read.cache.fill(read.values, demand, read.own_text(), wait=read.forced)
-        limit = time_limit(read.sent, state.variables.values.get("max_execution_time", ""))
+        limit, set_limit = None, state.variables.values.get("max_execution_time", "")
+        if set_limit not in NO_LIMIT or HINTS in read.sent:
+            limit = time_limit(read.sent, set_limit)
         if state.transaction.touched:
             filling = self._while_patient(filling, PATIENT, FILL_IS_LATE)
         return filling if limit is None else self._while_patient(filling, limit, TOO_LONG)
@@ -491,7 +501,8 @@ class CachedReads:
     def _give(self, data: bytes, head: bytes, body: bytes, found: int | None = None) -> None:
         """Answers the command. `found`: as `LastHit.hit` has it."""
         self._state.begin_with_hit()
-        status = self._state.transaction.status
+        transaction = self._state.transaction
+        status = transaction.flags | transaction.begun
         plain = status == PLAIN_STATUS
         self._relay.client.answer(head + body if plain else joined(head, body, status, eof=self._context.eof))
         self._context.last_hit.hit(data, body, found)

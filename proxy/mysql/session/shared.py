@@ -7,6 +7,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from time import monotonic
 
 from external_upquery.pool import Packet
@@ -93,7 +94,7 @@ class Shared:
             zones.on_known = self.sessions.note_zones
         if packet is not None:
             packet.on_change = self.sessions.note_packet
-        self.grants = Grants(lambda: system.accounts.version)
+        self.grants = Grants(partial(getattr, system.accounts, "version"))
         self.announced = AnnouncedTexts(more_prepared=positions is not None)  # by vtgate: what it sorts by
         # How answers are recoded for a character set of results, by its name; None: not known.
         self.character_sets: dict[str, Recode | None] = dict.fromkeys(OF_BMP, to_utf8mb3)

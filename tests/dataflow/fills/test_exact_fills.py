@@ -114,7 +114,7 @@ def test_memory_of_conflicts_is_bounded_and_ends_with_the_reader() -> None:
     for key in range(MOST_KEYS + 10):
         for _ in range(CONFLICTS):
             hot.dropped(reader, key)
-    assert len(hot._dropped[reader]) == MOST_KEYS
+    assert len(hot.by_reader[reader]) == MOST_KEYS
     assert not hot.due(reader, [9]) and hot.due(reader, [10])
     hot.forget(reader)
-    assert not hot._dropped
+    assert not hot.by_reader
