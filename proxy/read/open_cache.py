@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Coroutine, Sequence
 from contextlib import suppress
+from operator import attrgetter
 from time import perf_counter_ns
 
 from bulk.access_rows import HIT
@@ -52,17 +53,11 @@ class OpenCache:
     def info(self) -> CacheInfo:
         return self._cache.info()
 
-    @property
-    def columns(self) -> tuple[ResultColumn, ...]:
-        return self._cache.columns
-
-    @property
-    def name(self) -> str:
-        return self._cache.name
-
-    @property
-    def relations(self) -> frozenset[tuple[str, str]]:
-        return self._cache.relations
+    columns: tuple[ResultColumn, ...] = property(attrgetter("named.columns"))  # type: ignore[assignment]
+    generation: int = property(attrgetter("named.generation"))  # type: ignore[assignment]
+    name: str = property(attrgetter("named.name"))  # type: ignore[assignment]
+    needs: frozenset[str] = property(attrgetter("named.needs"))  # type: ignore[assignment]
+    relations: frozenset[tuple[str, str]] = property(attrgetter("named.relations"))  # type: ignore[assignment]
 
     @property
     def plain_int(self) -> bool:
@@ -101,14 +96,6 @@ class OpenCache:
             return None
         keys = self.plan.bind(parameters).keys
         return reader.found(keys[0][1]) if len(keys) == 1 else None
-
-    @property
-    def needs(self) -> frozenset[str]:
-        return self._cache.needs
-
-    @property
-    def generation(self) -> int:
-        return self._cache.generation
 
     @guarded
     def encode_as(self, columns: tuple[ResultColumn, ...], forms: object) -> Why:

@@ -19,7 +19,7 @@ from proxy.cache.trust import SLOW_SECONDS, Trust
 from proxy.checking.given_hit import GivenHit
 from proxy.port.api import Answer, Served
 from proxy.read.freshness import Freshener
-from proxy.read.look import Missing
+from proxy.read.look import InSteps, Missing
 from proxy.read.misses import Misses
 from proxy.read.open_cache import OpenCache
 from sqltypes.errors import UnknownCache
@@ -170,7 +170,7 @@ def test_what_was_missing_below_an_old_plan_is_not_asked_for_by_a_new_one(monkey
     another, _ = planned("rows")
     looked: list[object] = []
 
-    async def look(misses: Misses, parameters: object) -> Answer | Missing:
+    async def look(misses: Misses, parameters: object, found: object) -> Answer | Missing:
         looked.append(dict(misses.holes))
         if len(looked) > 1:
             return Answer(Served.HIT, (), b"")
@@ -180,5 +180,6 @@ def test_what_was_missing_below_an_old_plan_is_not_asked_for_by_a_new_one(monkey
         return Missing.HOLE
 
     monkeypatch.setattr(Misses, "look", look)
+    monkeypatch.setattr(OpenCache, "look", lambda cache, parameters: InSteps())
     assert isinstance(asyncio.run(cache.fill((1,))), Answer)
     assert looked == [{}, {}]

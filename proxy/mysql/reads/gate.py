@@ -168,7 +168,7 @@ def gate(read: CachedRead, state: SessionState, shown: Shown, around: Around, *,
         return Pass(reason)
     if not (state.known and state.token_known):
         return _ASK[Step.REFRESH]
-    if read.replanned:
+    if read.generation != cache.generation:
         return Pass(OTHER_CACHES)
     needs, target = cache.needs, read.target
     reason = (
@@ -179,9 +179,9 @@ def gate(read: CachedRead, state: SessionState, shown: Shown, around: Around, *,
     )
     if reason:
         return Pass(reason)
-    if read.announced is None and not hides(state, cache):
-        found = read.kind.heads.get(variables.announces, cache)
-        read.announced = None if found is None else found.of(read.shows())
+    if read.announced is None and not (state.hiding and hides(state, cache)):
+        found, given = read.kind.heads.get(variables.announces, cache), read.shows()
+        read.announced = found if found is None or given is None else found.of(given)
         if read.announced is None and not read.refused and read.database == state.database:
             return _ASK[Step.RIGHTS]  # first: so it is learned from MySQL's answer, if it has to answer
     if not state.plain:
@@ -232,7 +232,7 @@ def _columns(read: CachedRead, announced: Announced) -> Verdict:
     """Whether it is known how MySQL announces the columns."""
     if announced.why:
         return Pass(announced.why)
-    why = announced.unknown(read.itself)
+    why = announced.unknown(read.itself) if announced.filled is None else NO_REASON
     if why and read.forced:
         return _ASK[Step.COLUMNS]
     return Pass(why, learns=True) if why else HIT

@@ -245,7 +245,8 @@ class Target:
         bound.behind = True
         if self.cache is None or len(payload) > LONGEST_KEY or self.list_end:
             return
-        if self.compared.are_too_fine(given) or self.compared.has_signs(given):
+        compared = self.compared
+        if compared.are_too_fine(given) or (compared.listed and compared.has_signs(given)):
             return
         key = self.cache.bound(values)
         if key is not None:

@@ -103,7 +103,7 @@ class CachedReads:
             self._relay.start(self._attempt(read, verdict))
 
     def _gate(self, read: CachedRead) -> Verdict:
-        return gate(read, self._state, self._shown, self._shared, connected=self._upstream.alive)
+        return gate(read, self._state, self._shown, self._shared, connected=self._relay.server.alive)
 
     async def _attempt(self, read: CachedRead, verdict: Hit | Ask) -> None:
         """What a read needs that is no hit at once. A fault of ours leaves it to MySQL."""

@@ -68,7 +68,7 @@ class Executions:
             before = bound.types
             found.given = bound.values(data[4:])
             found.why = target.resolved_otherwise(statement)
-            if self._state.variables.escapes(data, statement.differed):
+            if b"\\" in data and self._state.variables.escapes(data, statement.differed):
                 found.why = READ_OTHERWISE
             if not found.why:
                 values = target.bind(found.given, statement)
