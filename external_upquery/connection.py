@@ -188,7 +188,7 @@ class Connection:
                 self._lose(SourceDown("the source closed the connection"))
                 return
             self._decode(data)
-            if time.perf_counter() >= until:
+            if decoder.expected and time.perf_counter() >= until:
                 break
         if self.alive and not self._looks_again:
             self._looks_again = True

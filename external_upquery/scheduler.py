@@ -80,7 +80,8 @@ class Scheduler:
             self._deadlines.watch(job.deadline)
 
     def admit(self, job: Job) -> None:
-        self._deadlines.watch(job.deadline)
+        if job.deadline is not None and job.deadline < self._deadlines.at:
+            self._deadlines.watch(job.deadline)
         if self.queue.may_run(job.read, job.kind):
             connection = self.pool.take()
             if connection is not None:

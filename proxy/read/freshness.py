@@ -37,7 +37,7 @@ class Freshener:
         self.age = age
         self.waits = 0  # since start
         self.late = 0  # of them, those that were for nothing
-        self._engine = engine
+        self.engine = engine
         self._ask = ask
         self._filed: dict[Gtid, dict[Waiter, GtidSet]] = {}
         self._reading: tuple[float, asyncio.Future[GtidSet]] | None = None  # the newest, and when it was begun
@@ -47,17 +47,16 @@ class Freshener:
 
     def demand_after(self, own: GtidSet, shown: GtidSet | None = None, wait: float = DEFAULT_WAIT) -> CallDemand:
         """As `SessionDemands.demand_after`."""
-        position = self._engine.state.ring.position.freeze()
+        position = self.engine.state.ring.position.freeze()
         asked = ANYTHING if own is NOTHING and wait == DEFAULT_WAIT else Freshness(min_gtid=own, wait=wait)
         return CallDemand(self, asked, position if shown is None else position.union(shown), monotonic())
 
-    def covers(self, needed: GtidSet, more: GtidSet = NOTHING) -> bool:
-        """Is all of both in the position?"""
-        position = self._engine.state.ring.position
-        return (needed is NOTHING or position.covers(needed)) and (more is NOTHING or position.covers(more))
+    def covers(self, needed: GtidSet) -> bool:
+        """Is all of it in the position?"""
+        return self.engine.state.ring.position.covers(needed)
 
     def missing(self, needed: GtidSet) -> GtidSet:
-        return needed.difference(self._engine.ring.position.freeze())
+        return needed.difference(self.engine.ring.position.freeze())
 
     @property
     def waiting(self) -> int:
@@ -173,7 +172,12 @@ class CallDemand:
         staleness = self.asked.max_staleness
         if not self._recent and staleness is not None:
             self._recent = self._freshener.age() <= staleness
-        return self._recent and self._freshener.covers(self.needed, self._shown)
+        needed, shown, position = self.needed, self._shown, self._freshener.engine.state.ring.position
+        return (
+            self._recent
+            and (needed is NOTHING or position.covers(needed))
+            and (shown is NOTHING or position.covers(shown))
+        )
 
     def met_ahead(self, lower: GtidSet) -> bool:
         """Does an entry serve that has all of the position and all of `lower`?"""

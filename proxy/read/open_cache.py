@@ -257,7 +257,7 @@ class OpenCache:
     @guarded
     def bound(self, parameters: Sequence[ParameterValue]) -> Key | None:
         """The one key that the parameters give, if its answer is stored."""
-        if self.ready() is None or self.plan.single or self.plan.too_many(parameters):
+        if self.ready() is None or self.plan.single or (self.plan.lists and self.plan.too_many(parameters)):
             return None
         keys = self.plan.bind(parameters).keys
         return keys[0][0] if len(keys) == 1 else None
