@@ -189,9 +189,9 @@ class Misses:
                 demand.refuse()
                 return Reason.LATE.why(f"{demand.shortage()} (too_stale)")
 
-    async def look(self, parameters: Sequence[ParameterValue], found: Look) -> Answer | Missing | Why:
-        """What comes of what `OpenCache.look` has found: answers that are long to derive or to join are so in several
-        steps of the loop."""
+    async def look(self, parameters: Sequence[ParameterValue], found: Look | None = None) -> Answer | Missing | Why:
+        """As `OpenCache.look`; answers that are long to derive or to join are so in several steps of the loop. `found`:
+        what it has found just now."""
         due: list[Held] = []
         try:
             then = await self._look(parameters, found, due)
@@ -199,14 +199,15 @@ class Misses:
         finally:
             let_go(due)  # what is given was taken out
 
-    async def _look(self, parameters: Sequence[ParameterValue], first: Look, due: list[Held]) -> Answer | Missing | Why:
+    async def _look(
+        self, parameters: Sequence[ParameterValue], first: Look | None, due: list[Held]
+    ) -> Answer | Missing | Why:
         """`due`: what was derived for this, and is to be compared behind. It is empty where that has begun."""
         cache, opened = self._cache, self._opened
-        tries, left, looked = 0, MOST_LISTED, False
+        tries, left = 0, MOST_LISTED
         while tries < MOST_LARGE:
             tries += 1
-            found = opened.look(parameters) if looked else first
-            looked = True
+            found, first = opened.look(parameters) if first is None else first, None
             if isinstance(found, bytes):
                 cache.recount(None)  # whoever gives it counts it
                 if due and opened.plan.reader is not None and cache.trust is not None:
