@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import cast
 
 import pytest
@@ -16,6 +16,7 @@ from proxy.port.api import Served, WireFormat
 from proxy.read.look import Missing
 from proxy.read.misses import Misses
 from proxy.read.open_cache import OpenCache
+from sqltypes.errors import BadParameters
 from sqltypes.expression import Row
 from tests.simulation.desk import Announced, Desk, packed, unpacked
 from tests.support.engine_rig import Rig, gtids
@@ -122,3 +123,20 @@ def test_a_list_of_very_many_keys_of_which_one_is_missing_is_left_to_mysql(monke
     monkeypatch.setattr(Misses, "_look", look)
     keys = (tuple(range(MOST_KEYS + 1)),)
     assert asyncio.run(lists.read().fill(keys)) is TOO_MANY and wanted == [keys]
+
+
+def test_a_very_long_list_for_a_parameter_that_takes_one_value_is_refused_as_a_short_one_is() -> None:
+    """Its values are not gone through: nothing else would have its turn meanwhile."""
+
+    class Unread(tuple[int, ...]):
+        __slots__ = ()
+
+        def __iter__(self) -> Iterator[int]:
+            raise AssertionError("the list is gone through")
+
+    lists = Lists("SELECT id FROM t WHERE k = ? AND id < ?")
+    assert lists.opened.bound((1, 2)) is not None
+    for parameters in ((Unread(range(MOST_KEYS + 1)), 1), (1, Unread(range(MOST_KEYS + 1)))):
+        assert lists.opened.peek(parameters) is None
+        with pytest.raises(BadParameters, match="takes one value, a list was given"):
+            asyncio.run(lists.read().fill(parameters))

@@ -29,6 +29,7 @@ KINDS = {
 MOST_PARAMETERS = 5000  # of a statement that may be a cache's
 Types = tuple[int, ...]
 NO_KINDS: Types = (-1,)  # of a turned statement: no execution has these
+UNRESOLVED = -2  # of each parameter, until MySQL has resolved the statement, or would have: neither has this any
 
 BOUND_BEFORE = Reason.PARAMETERS.why(
     "a parameter is bound, or was before, with a type by which MySQL goes on comparing"
@@ -72,7 +73,7 @@ class BoundTypes:
         self.first: Types = (NULL_TYPE,) * count  # the first kind of each parameter but NULL
         self.nulled = False  # NULL was bound as such, of no other type
         # By which MySQL has resolved the statement, or would have; negative where NULL was bound with that type.
-        self.kinds: Types = NO_KINDS if self.turned else (0,) * count
+        self.kinds: Types = NO_KINDS if self.turned else (UNRESOLVED,) * count
         self._owed: list[tuple[bytes, Types]] = []  # executions that led to `kinds`, which MySQL has not seen
         self.last = b""  # the payload of the last execution, unless MySQL was given it
         # As `last`, and its types, of the execution before the one that comes.
@@ -80,17 +81,13 @@ class BoundTypes:
         # Of the one that comes it is known that MySQL can convert its strings for what they are compared with. Where it
         # cannot, what it does depends on the values that it was given before.
         self.fits = False
-        # A cache may have answered executions since MySQL has executed it without a cursor. Where MySQL resolves it
-        # anew as it opens a cursor, it answers the next execution in a broken way (9.7).
+        # A cache may have answered executions since MySQL has executed it without a cursor, or may answer the one that
+        # comes. Where MySQL resolves it anew as it opens a cursor, it answers the next one in a broken way (9.7).
         self.behind = False
 
     def turn(self, why: Why) -> None:
         """MySQL answers all that comes."""
         self.turned, self.kinds = self.turned or why, NO_KINDS
-
-    def note_looked(self) -> None:
-        """A cache may answer the execution that comes."""
-        self.behind = True
 
     def note_pieces(self) -> None:
         """A value is sent ahead of an execution, in pieces: the next one takes them, whichever it is."""

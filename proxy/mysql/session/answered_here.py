@@ -101,7 +101,7 @@ class AnsweredHere:
             return False
         key = (*key, "prepared")
         if self._answers(data, text, key, None):
-            statement.bound.note_looked()
+            statement.bound.behind = True
         else:
             watched = self._watched(text, key, question)
             self._passing.statement(data, route, why, noted=text, watched=watched)

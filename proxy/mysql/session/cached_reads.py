@@ -385,7 +385,7 @@ class CachedReads:
         if said is None or (statement is not None and not said.takes(statement, given)):
             return False
         if statement is not None:
-            statement.bound.note_looked()
+            statement.bound.behind = True
         self._give(data, said.head, said.body)
         self._context.last_hit.shown_again(self._upstream.query("SELECT 1"), text)
         self._note(Served.HIT, said.cache, AGAIN, shown.position)

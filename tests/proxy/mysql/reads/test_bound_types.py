@@ -169,6 +169,14 @@ def test_mysql_is_shown_the_execution_that_resolves_the_statement_and_the_one_be
     assert bound.owed(TWO) == [], "it resolves nothing, and no value of the one before is used"
 
 
+def test_decimals_of_the_oldest_type_resolve_a_statement_as_others_do() -> None:
+    """Its number is 0."""
+    decimals = of_two((0, 0), lenenc(b"1.5"), lenenc(b"2.5"))
+    bound = noted(statement(2, attributes=False), decimals)
+    assert bound.kinds == (0xF6, 0xF6)
+    assert bound.owed() == [decimals]
+
+
 def test_an_execution_that_turns_the_statement_follows_the_one_before() -> None:
     bound = noted(statement(2, attributes=False), ONE, TWO, OTHER)
     assert bound.owed(OTHER) == [ONE, TWO]
@@ -210,7 +218,7 @@ def test_what_mysql_was_not_shown_as_settings_changed_turns_the_statement() -> N
 def test_before_a_cursor_behind_hits_the_same_is_executed_without_one() -> None:
     opened = of_two((LONGLONG, STRING), number(1), lenenc(b"a"), flags=CURSOR)
     bound = noted(statement(2, attributes=False), ONE)
-    bound.note_looked()
+    bound.behind = True
     assert bound.owed(opened)[-1] == ONE
     assert bound.owed(opened) == []
 
