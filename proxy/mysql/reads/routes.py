@@ -265,9 +265,7 @@ class Target:
             return FAILED_BEFORE
         if self.compared.judge(statement.bound.first).refused:
             return BOUND_BEFORE
-        found = frozenset[str]()
-        if statement.differed:
-            found = statement.differed.intersection((*ALWAYS, *self.cache.needs))
+        found = statement.differed and statement.differed.intersection((*ALWAYS, *self.cache.needs))
         if not found and self.hint and statement.hint != self.hint:
             found = frozenset({"sql_mode, or the collation of literals,"})
         if not found:

@@ -69,8 +69,6 @@ NOT_COUNTED = Reason.OTHER.why("FOUND_ROWS() of the answer is not known")
 FILL_IS_LATE = Reason.LATE.why("the transaction has tables open at MySQL, for which the fill may be waiting")
 NOT_AT_POSITION = Reason.LATE.why("the fill is not at the position of what was shown", other_state=True)
 AHEAD = "held ahead of the position"
-NO_LIMIT = frozenset({"", "0"})  # values of max_execution_time
-HINTS = b"/*+"
 
 
 class CachedReads:
@@ -330,7 +328,7 @@ class CachedReads:
             self._shown.holds(self._shared.position.sequence(), position)  # the gate has seen that it does
             self._remember(read, body)
         self._send(read, body)
-        self._note(served, read.cache.name, hit_rule(self._state), position)
+        self._context.note(served.value, read.cache.name, hit_rule(self._state), position)
         settings = self._state.settings
         if settings is not ALIKE and served is Served.HIT and read.cache.told.judges(body, settings):
             read.cache.told.judge(read.values, body, settings, as_told(read, self._state))
@@ -352,7 +350,7 @@ class CachedReads:
             read.cache.count_hit(read.values)
             self._remember(read, body)
             self._send(read, body)
-            self._note(Served.HIT, read.cache.name, read.rule, self._shown.position)
+            self._context.note(Served.HIT.value, read.cache.name, read.rule, self._shown.position)
 
     def _remember(self, read: CachedRead, body: bytes) -> None:
         """The transaction is shown this."""
@@ -388,7 +386,7 @@ class CachedReads:
             statement.bound.behind = True
         self._give(data, said.head, said.body)
         self._context.last_hit.shown_again(self._upstream.query("SELECT 1"), text)
-        self._note(Served.HIT, said.cache, AGAIN, shown.position)
+        self._context.note(Served.HIT.value, said.cache, AGAIN, shown.position)
         return True
 
     def _headed(self, read: CachedRead, body: bytes) -> bool:
@@ -471,9 +469,9 @@ class CachedReads:
         else:
             demand = system.freshness.demand_after(state.token)
         filling = read.cache.fill(read.values, demand, read.own_text(), wait=read.forced)
-        limit, set_limit = None, state.variables.values.get("max_execution_time", "")
-        if set_limit not in NO_LIMIT or HINTS in read.sent:
-            limit = time_limit(read.sent, set_limit)
+        limit, most = None, state.variables.values.get("max_execution_time", "")
+        if most not in ("", "0") or b"/*+" in read.sent:  # without hints it tells none of its own
+            limit = time_limit(read.sent, most)
         if state.transaction.touched:
             filling = self._while_patient(filling, PATIENT, FILL_IS_LATE)
         return filling if limit is None else self._while_patient(filling, limit, TOO_LONG)
@@ -494,9 +492,6 @@ class CachedReads:
         shown = GtidSet.parse(answer.horizon or answer.position)
         if not self._shared.has(shown):
             self._state.shown, self._state.behind = shown, None
-
-    def _note(self, served: Served, cache: str, reason: str, position: str) -> None:
-        self._context.note(served.value, cache, reason, position)
 
     def _give(self, data: bytes, head: bytes, body: bytes, found: int | None = None) -> None:
         """Answers the command. `found`: as `LastHit.hit` has it."""
