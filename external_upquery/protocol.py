@@ -222,18 +222,8 @@ class Answers:
     def _head_at(self, data: bytes, position: int, end: int) -> int:
         """What stands before the rows, or the whole of an answer without rows."""
         count = data[position + 4] if position + 4 < end and data.startswith(ONE_BYTE, position) else 0
-        if 0 < count < LOCAL_INFILE and not self.expected[0]:
-            after = behind = position + 5
-            for _ in range(count):  # as `_skip`: this is the head of nearly every answer
-                if behind + 4 > end:
-                    return position - behind - 4
-                behind += 4 + (data[behind] | data[behind + 1] << 8 | data[behind + 2] << 16)
-            if behind > end:
-                return position - behind
-            announced = data[after:behind]
-            self._layout = _layouts.get(announced) or _layout(announced, count)
-            self._rows = []
-            return behind if self._deprecate_eof else self._skip_end(data, behind, end, position)
+        if 0 < count < LOCAL_INFILE and not self.expected[0]:  # the head of nearly every answer
+            return self._columns_at(data, position, position + 5, end, count)
         payload, after = _packet(data, position, end)
         if payload is None:
             return after
@@ -250,11 +240,16 @@ class Answers:
             return after
         if first in (LOCAL_INFILE, EOF):
             raise ProtocolBroken(f"an answer begins with {first:#x}")
-        count, _ = length_encoded_integer(payload, 0)
+        return self._columns_at(data, position, after, end, length_encoded_integer(payload, 0)[0])
+
+    def _columns_at(self, data: bytes, position: int, after: int, end: int, count: int) -> int:
+        """`after`: where the definitions of `count` columns begin."""
         behind = self._skip(data, after, end, count, position)
         if behind < 0:
             return behind
-        self._layout = _raw_layout(data[after:behind], count) if kind else _layout(data[after:behind], count)
+        announced = data[after:behind]
+        known = None if self.expected[0] else _layouts.get(announced)
+        self._layout = known or (_raw_layout if self.expected[0] else _layout)(announced, count)
         self._rows = []
         return behind if self._deprecate_eof else self._skip_end(data, behind, end, position)
 

@@ -61,13 +61,8 @@ class FillTracker(Generic[FillT]):
 
     in_flight: dict[Hashable, dict[int, FillT]] = field(default_factory=dict)
 
-    def find(self, key: Hashable, tag: int) -> FillT | None:
-        """The upquery under way for this key and path."""
-        tags = self.in_flight.get(key)
-        return tags.get(tag) if tags is not None else None
-
     def start(self, key: Hashable, tag: int, fill: FillT) -> None:
-        """Requires: `find(key, tag)` is None."""
+        """Requires: none is in flight for this key and path."""
         tags = self.in_flight.setdefault(key, {})
         assert tag not in tags, f"two upqueries for key {key!r} of path {tag}"
         tags[tag] = fill

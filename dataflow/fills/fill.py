@@ -17,6 +17,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from operator import attrgetter
 
 from dataflow.entries import Entries, Entry, Held
 from dataflow.fills.asking import Asked
@@ -40,6 +41,7 @@ from sqltypes.expression import Key, Row
 from sqltypes.schema import ResultColumn
 
 Hold = Callable[[ReaderNode, Key, Params], Held | None]
+KEYS = attrgetter("keys")
 LARGE_JOIN = 100, 30, 15  # rows, by the number of lookups, that may join to a thousand or two
 LARGE_ANSWER = 1_000  # rows, or keys of those who wait, from which on an answer is prepared before it is delivered
 SLOW_SECONDS = 0.02  # an upquery expected to run longer uses the snapshot form, which keeps its bracket narrow
@@ -134,10 +136,7 @@ class Fill:
         rows = sum(map(len, answer.results))
         if rows > LARGE_JOIN[-1] and rows > self._large_from:
             return True
-        keys = 0
-        for read in self.reads:
-            keys += len(read.keys)
-        return keys > LARGE_ANSWER
+        return sum(map(len, map(KEYS, self.reads))) > LARGE_ANSWER
 
     @property
     def _large_from(self) -> int:

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from operator import attrgetter, eq
 
 from dataflow.entries import Entry, Held
 from dataflow.fills.fill import Fill, Hold
@@ -23,6 +24,7 @@ from sqltypes.expression import Key, Row
 
 TRIES = 3  # to link a key that changes meanwhile, or to compare it
 NONE: frozenset[Key] = frozenset()
+SINCE = attrgetter("since")
 AUDITED = 50  # keys that are compared in one step
 
 
@@ -54,11 +56,7 @@ class Insertion:
 
     def _is_own(self, deps: Sequence[Entry]) -> bool:
         """Are all of these as this fill has placed them?"""
-        placed = self._own.get
-        for entry in deps:  # noqa: SIM110 - each fill goes through here, and a generator costs more than it does
-            if placed(entry) != entry.since:
-                return False
-        return True
+        return all(map(eq, map(self._own.get, deps), map(SINCE, deps)))
 
     def _place(self) -> Steps[bool]:
         fill = self._fill

@@ -282,13 +282,11 @@ class State:
     def _note_conflicts(self, fill: Fill) -> None:
         """Remembers which keys a transaction of Q has kept from being held."""
         assert fill.bracket is not None
-        dropped = self.hot_keys.by_reader
         for key, kept in fill.kept.items():
-            if kept:
-                if dropped:
-                    self.hot_keys.held(fill.reader, key)
-            elif fill.bracket.uncertain.intervals:
+            if not kept and fill.bracket.uncertain.intervals:
                 self.hot_keys.dropped(fill.reader, key)
+            elif kept and self.hot_keys.by_reader:
+                self.hot_keys.held(fill.reader, key)
 
     def hold(self, reader: ReaderNode, key: Key, params: Params) -> Held | None:
         """The reader's key, linked to all that it is derived from; None if that is not all held, or the reader was

@@ -221,15 +221,8 @@ class Reads:
         if not whole and not partial:
             return []
         self._count += 1
-        fill = Fill(
-            self._count,
-            reader,
-            whole,
-            params_of(partial, keys) if partial else {},
-            partial,
-            sent=self._count,
-            sent_at=self._clock(),
-        )
+        params = params_of(partial, keys) if partial else {}
+        fill = Fill(self._count, reader, whole, params, partial, sent=self._count, sent_at=self._clock())
         fill.floor = self.source.floor
         if checked:
             fill.checks.add(checked, whole)
