@@ -109,7 +109,7 @@ compiled: $(DEV_READY)  ## compile the modules that changes of rows go through, 
 interpreted: $(DEV_READY)  ## take the compiled modules away
 	@$(PY) hatch_build.py interpreted
 
-compiled-check: $(DEV_READY)  ## compile a copy of the tree, and run the tests that reach compiled code there
+compiled-check: $(DEV_READY)  ## build the compiled wheel, and run the tests that reach compiled code on what it brings
 	@$(PY) -m integration.packaging.compiled_check $(ARGS)
 
 ##@ campaigns, of any length
@@ -252,4 +252,4 @@ release: $(DEV_READY)  ## check, build, try and tag the version of pyproject.tom
 	@$(PY) -m integration.packaging.release $(VERSION)
 
 check: ALL = 1
-check: lint test wheel-check  ## what continuous integration runs: every test, lint and the wheel
+check: lint test wheel-check compiled-check  ## what continuous integration runs: every test, lint, the wheel, compiled code

@@ -187,7 +187,7 @@ class Held:
     @property
     def size(self) -> int:
         """Bytes that it takes, encodings not included."""
-        params = 0 if self.params is None else PARAMS_BYTES + sum([_bytes_of(value) for value in self.params])
+        params = 0 if self.params is None else PARAMS_BYTES + sum([bytes_of(value) for value in self.params])
         return HELD_BYTES + params + (LISTED_BYTES if self.marks & LISTED else 0)
 
     def notify(self, watch: Callable[[], None] | None) -> None:
@@ -285,11 +285,12 @@ class Linking:
             self.watch()
 
 
-def _bytes_of(value: Any) -> int:
+def bytes_of(value: Any) -> int:
+    """About what a parameter takes, or a tuple of them."""
     if isinstance(value, int):
         return 8
     if isinstance(value, tuple):
-        return PARAMS_BYTES + sum([_bytes_of(one) for one in value])
+        return PARAMS_BYTES + sum([bytes_of(one) for one in value])
     return PARAM_BYTES + (len(value) if isinstance(value, str | bytes) else 0)
 
 

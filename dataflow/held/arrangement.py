@@ -308,6 +308,7 @@ class Arrangement:
         (`dataflow/held/remains.py`)."""
         for reader in self.readers:
             reader.let_go()
+        self.memory.version += 1
         items: list[Item] = [*self.entries.values(), *self.ahead.values()]
         self.entries.clear()
         self.ahead.clear()

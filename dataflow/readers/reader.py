@@ -433,6 +433,7 @@ class ReaderNode:
         """`clear`, in a step that is short however many keys there are. They are taken apart later."""
         if not self.entries:
             return
+        self.memory.version += 1  # theirs may not be those of other answers
         items: list[Item] = list(self.entries.values())
         for held, watch in list(self.watches.items()):
             held.watch = None

@@ -97,7 +97,8 @@ class HeldAnswers:
         given: bool,
     ) -> Seen:
         keys, rows = binding.keys, None
-        body = self.several.find(reader, keys)
+        kept = self.several.of(keys)
+        body = None if kept is None else kept.find(reader, self._format)
         try:
             if body is None and (rows := reader.answer(keys, short=True)) is None:
                 return Missing.HOLE
@@ -109,7 +110,7 @@ class HeldAnswers:
             if rows is None:
                 return InSteps(due=bool(due))
             body = reader.encoders[self._format](rows)
-            if trust is None:
+            if given and trust is None and not self._host.memory_is_short:
                 self.several.keep(reader, keys, body)
             for key, _ in keys:
                 if (held := reader.entries.get(key)) is not None:

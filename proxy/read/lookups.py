@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING
 from dataflow.entries import Held
 from dataflow.readers.derivation import TooLong
 from dataflow.readers.reader import ReaderNode
-from proxy.cache.key_binder import MOST_KEYS, Binding, keys_in
+from proxy.cache.key_binder import MOST_KEYS
 from proxy.cache.ledger import SAMPLE
 from proxy.loop.slices import Join
 from proxy.port.api import ListLookup, Lookup, ParameterValue
 from proxy.read.host import ReadHost
-from proxy.read.together import MOST_TOGETHER, Together
+from proxy.read.together import Several
 from sqltypes.errors import UpwellError
 from sqltypes.expression import Key
 
@@ -39,12 +39,23 @@ def nothing_listed(values: Sequence[ParameterValue]) -> bytes | None:
 
 
 def lookup(host: ReadHost, cache: NamedCache, reader: ReaderNode, format_: int) -> Lookup:
-    """The stored answer of a key, good while the cache's plan is what it is now."""
+    """The stored answer of a key, or the kept one of several, good while the cache's plan is what it is now."""
     generation, entry = cache.generation, reader.entries.get
+
+    def several(key: Several) -> bytes | None:
+        hits = cache.hits
+        if cache.generation != generation or host.closed or hits >= cache.look_at or cache.trust is not None:
+            return None
+        body = key.find(reader, format_)
+        if body is not None:
+            cache.hits = hits + 1
+        return body
 
     def stored(key: Key) -> bytes | None:
         held = entry(key)
-        if held is None or (bodies := held.bodies) is None or cache.generation != generation or host.closed:
+        if held is None:
+            return several(key) if key.__class__ is Several else None
+        if (bodies := held.bodies) is None or cache.generation != generation or host.closed:
             return None
         try:
             body = bodies[format_]
@@ -102,30 +113,6 @@ def list_lookup(
             cache.look_at = hits + gap(host.access_log)
             if host.access_log is not None:
                 host.access_log.hit_of_list(cache, given)
-        return body
-
-    return stored
-
-
-def together_lookup(
-    host: ReadHost, cache: NamedCache, reader: ReaderNode, together: Together, bind: Callable[..., Binding]
-) -> ListLookup:
-    """As `list_lookup`, of keys whose answer is derived from all of them together: what is kept of such."""
-    generation = cache.generation
-
-    def stored(given: Sequence[ParameterValue]) -> bytes | None:
-        hits = cache.hits
-        if cache.generation != generation or host.closed or hits >= cache.look_at or cache.trust is not None:
-            return None
-        if keys_in(given) > MOST_TOGETHER:
-            return None
-        try:
-            keys = bind(given).keys
-        except UpwellError:  # `look` tells
-            return None
-        body = together.find(reader, keys)
-        if body is not None:
-            cache.hits = hits + 1
         return body
 
     return stored

@@ -29,6 +29,7 @@ from proxy.read.lookups import gap, nothing_listed
 from proxy.read.misses import Misses
 from proxy.read.moments import Moments
 from proxy.read.planned import Planned
+from proxy.read.together import Several
 from proxy.read.told_hits import ToldHits
 from sqltypes.errors import Fault, SourceDown, UnknownCache, UpwellError
 from sqltypes.expression import Key
@@ -109,6 +110,7 @@ class OpenCache:
             return
         if self._cache.dropped:
             raise UnknownCache(f"cache {self._cache.name!r} does not exist")
+        self.plan.held.several.clear()
         self.plan = self._planned()
         self.stored, self.stored_list = self.plan.stored, self.plan.stored_list
 
@@ -177,7 +179,7 @@ class OpenCache:
         """Of a list of more keys than are looked at one by one. Very many whole numbers are a hit if only some of their
         answers are to be derived or encoded first; else the read is passed for `why`."""
         values, binder = parameters[0], self.plan.binder
-        if not self.plan.joins or self.plan.single or not isinstance(values, tuple) or len(values) > MOST_LISTED:
+        if self.stored_list is nothing_listed or not isinstance(values, tuple) or len(values) > MOST_LISTED:
             return why
         if binder is None or binder.quick_keys is None or not binder.are_keys(values):
             return why
@@ -255,12 +257,12 @@ class OpenCache:
         self._cache.recount(served)
 
     @guarded
-    def bound(self, parameters: Sequence[ParameterValue]) -> Key | None:
-        """The one key that the parameters give, if its answer is stored."""
+    def bound(self, parameters: Sequence[ParameterValue]) -> Key | Several | None:
+        """The one key that the parameters give, if its answer is stored; of several what is kept."""
         if self.ready() is None or self.plan.single or (self.plan.lists and self.plan.too_many(parameters)):
             return None
         keys = self.plan.bind(parameters).keys
-        return keys[0][0] if len(keys) == 1 else None
+        return keys[0][0] if len(keys) == 1 else self.plan.held.several.of(keys)
 
     def hit_batch(self, keys: Sequence[Sequence[ParameterValue]]) -> Coroutine[None, None, list[bytes | None]]:
         """`hit` for each key, in slices; all at one position."""

@@ -12,7 +12,7 @@ from proxy.port.api import ListLookup, Lookup, ParameterValue
 from proxy.port.reasons import NO_REASON, Why
 from proxy.read.held_answers import HeldAnswers
 from proxy.read.host import ReadHost
-from proxy.read.lookups import list_lookup, lookup, nothing_listed, nothing_stored, together_lookup
+from proxy.read.lookups import list_lookup, lookup, nothing_listed, nothing_stored
 
 
 class Planned:
@@ -59,8 +59,6 @@ class Planned:
         keys_of = self.binder.quick_keys
         if keys_of is not None and self.joins and not self.single:
             self.stored_list = list_lookup(host, cache, self.reader, format_, keys_of, self.held.join)
-        elif self.lists and not self.joins:
-            self.stored_list = together_lookup(host, cache, self.reader, self.held.several, self.bind)
 
     def together(self, keys: int) -> bool:
         """Is the answer of so many keys derived from all of them together, and not stored?"""

@@ -56,6 +56,6 @@ class Gate:
 
     def _close(self, reason: str) -> None:
         """No hit is served from now on, and every subscription ends."""
-        if not self._host.closed:
+        if self._host.closed in ("", CATCHING_UP):
             self._end(reason)
         self._host.closed = reason

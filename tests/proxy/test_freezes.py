@@ -65,6 +65,16 @@ def test_what_had_closed_it_before_keeps_it_closed() -> None:
     assert host.closed == ""
 
 
+def test_subscriptions_end_where_the_source_stays_away_behind_a_freeze() -> None:
+    host, stream, ended = Host(), Stream(), list[str]()
+    found = Gate(cast(ReadHost, host), cast(ChangeSource, stream), 0.0, ended.append)
+    found.frozen()
+    stream.connected = False
+    found.tick()
+    found.tick()
+    assert len(ended) == 1 and "has not been reached" in ended[0] and host.closed.startswith("the source")
+
+
 @pytest.mark.parametrize("kernel", [True, False])
 def test_a_beat_tells_how_late_it_is(monkeypatch: pytest.MonkeyPatch, kernel: bool) -> None:
     if not kernel:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, cast
 
 import pytest
 
-from proxy.read.together import LONGEST, MOST_ANSWERS, MOST_TOGETHER, Together
+from proxy.read.together import LONGEST, MOST_ANSWERS, MOST_ASKED, MOST_TOGETHER, Several, Together
 from tests.proxy.test_long_lists import Lists
 from tests.simulation.desk import packed, unpacked
 
@@ -88,22 +89,84 @@ def test_what_is_kept_is_visited(lists: Lists) -> None:
 
 def test_no_more_is_kept_than_is_said(lists: Lists) -> None:
     kept, reader = Together(0), lists.reader
-    for number in range(3 * MOST_ANSWERS):
-        keys = [(1, (1, number))]
-        kept.keep(reader, keys, b"")
+    for number in range(3 * MOST_ASKED):
+        kept.keep(reader, [(number, (number,))], b"")
         kept.check_invariants(reader)
-    long = lists.binder.bind(((1, 2),)).keys
-    for _ in range(2):
-        kept.keep(reader, long, bytes(LONGEST + 1))
-    assert kept.find(reader, long) is None
+    pairs = [lists.binder.bind(((1, 2, *range(1000, 1000 + more)),)).keys for more in range(MOST_ANSWERS + 3)]
+    first = None
+    for keys in pairs:
+        for (key,) in [params for _, params in keys]:
+            if key not in reader.entries:
+                lists.fill([cast(int, key)], 1)
+        for _ in range(2):
+            kept.keep(reader, keys, b"")
+        first = first or kept.of(keys)
+    assert kept.of(pairs[0]) is None and first is not None and first.find(reader, 0) is None, "the oldest has gone"
+    assert kept.of(pairs[-1]) is not None
+    kept.clear()
+    assert kept.of(pairs[-1]) is None
+    long: list[tuple[Sequence[tuple[Any, Any]], bytes]] = [
+        (pairs[0], bytes(LONGEST + 1)),
+        ([(1, ("x" * LONGEST,)), (2, (2,))], b""),
+    ]
+    for some, body in long:
+        for _ in range(2):
+            kept.keep(reader, some, body)
+        assert kept.of(some) is None, "too long"
     many = [(1, (1,))] * (MOST_TOGETHER + 1)
     for _ in range(2):
         kept.keep(reader, many, b"")
-    assert kept.find(reader, many) is None
+    assert kept.of(many) is None
+
+
+def test_a_session_finds_it_in_the_place_of_a_key(lists: Lists) -> None:
+    assert lists.opened.bound(((1, 2),)) is None
+    wanted = [read(lists, 1, 2) for _ in range(3)][-1]
+    found = lists.opened.bound(((1, 2),))
+    assert isinstance(found, Several) and (body := lists.opened.stored(found)) is not None
+    assert unpacked(body) == wanted
+    lists.rig.change(2, (None, (77, 2, 5)))
+    assert lists.opened.stored(found) is None
+    read(lists, 1, 2)
+    assert (body := lists.opened.stored(found)) is not None and (77, 5) in unpacked(body), "the same stands again"
+
+
+def test_one_key_of_a_list_is_found_as_any_other(lists: Lists) -> None:
+    read(lists, 1)
+    assert lists.opened.bound(((1,),)) == 1 and lists.opened.stored(1) is not None
+    assert not lists.opened.lists, "no list of rows that stand one by one"
+
+
+def test_what_only_looks_keeps_nothing(lists: Lists) -> None:
+    for _ in range(3):
+        assert lists.opened.peek(((1, 2),)) is not None
+    assert lists.opened.bound(((1, 2),)) is None
+
+
+def test_another_plan_begins_with_nothing(lists: Lists) -> None:
+    for _ in range(3):
+        read(lists, 1, 2)
+    found = lists.opened.bound(((1, 2),))
+    assert isinstance(found, Several)
+    lists.opened.named.generation += 1
+    lists.opened.renew()
+    assert found.keys == () and lists.opened.bound(((1, 2),)) is None
+
+
+def test_keys_that_are_let_go_at_once_take_the_answer_along(lists: Lists) -> None:
+    """Those that come in their places have versions of their own."""
+    for _ in range(3):
+        before = read(lists, 1, 2)
+    lists.reader.nodes[0].let_go()
+    for key in (1, 2):
+        lists.fill([key], 2)
+    assert len(read(lists, 1, 2)) == 4 < len(before)
 
 
 def test_while_answers_are_compared_first_none_is_kept(lists: Lists, monkeypatch: pytest.MonkeyPatch) -> None:
     for _ in range(3):
         read(lists, 1, 2)
+    found = lists.opened.bound(((1, 2),))
+    assert found is not None and lists.opened.stored(found) is not None
     monkeypatch.setattr(lists.opened.named, "trust", object())
-    assert lists.opened.plan.stored_list(((1, 2),)) is None
+    assert lists.opened.stored(found) is None
