@@ -249,10 +249,10 @@ class Reads:
                     if key in whole or key in partial:
                         fill.join(read)
                         break
-        counters = self.memory.counters
-        counters["upqueries"] += 1
-        counters["exact_fills"] += exact
-        counters["upquery_keys"] += len(whole) + len(partial)
+        memory = self.memory
+        memory.counters["upqueries"] += 1
+        memory.counters["exact_fills"] += exact
+        memory.counters["upquery_keys"] += len(whole) + len(partial)
         return [request]
 
     # -- fills that no read asks for ---------------------------------------------------------------------------------

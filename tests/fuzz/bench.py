@@ -274,7 +274,9 @@ def count_answers(session: Session, counts: Counts) -> None:
         passing, "statement",
         lambda *_: "passed", lambda _, data, route, why: f"passed: {VALUES.sub('...', why)}",
     )  # fmt: skip
-    counted(session.reads, "_note", lambda _, served, *rest: served.value)
+    counted(session.reads, "_show", lambda _, read, body, served: served.value)
+    counted(session.reads, "_hit_before", lambda *_: "hit")
+    counted(session.reads, "_give_filled", lambda _, read, answer: answer.served.value)
 
 
 def bench_session(
