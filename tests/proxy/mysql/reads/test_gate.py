@@ -108,7 +108,7 @@ class Case:
     read: CachedRead = field(init=False)
 
     def __post_init__(self) -> None:
-        announced = SimpleNamespace(why="", unknown=lambda itself: self.unknown)
+        announced = SimpleNamespace(why="", filled=None, unknown=lambda itself: self.unknown)
         announced.of = lambda shown: announced
         heads, cache = Heads(), cast(Any, self.cache)
         if self.prepared:
