@@ -38,6 +38,7 @@ from proxy.checking.comparison import Comparer
 from proxy.checking.ddl_excuses import Suspicions
 from proxy.read.held_answers import HeldAnswers
 from proxy.read.open_cache import OpenCache
+from proxy.read.together import Several
 from tests.simulation.bulk import Bulk
 from tests.simulation.flights import NOTHING, Asked
 from tests.simulation.mutant import Mutant, all_of, always, attribute, edit, nothing
@@ -392,6 +393,21 @@ MUTANTS = (
         "events",
         "what is let go takes the answers above with it",
         edit(Arrangement, "let_go", ("reader.let_go()", "pass")),
+    ),
+    Mutant(
+        "reads",
+        "what is kept of several keys goes with a change of one",
+        edit(Several, "find", ("held is None or held.version != version", "held is None")),
+    ),
+    Mutant(
+        "reads",
+        "what is kept of several keys goes with one of them",
+        edit(
+            Several,
+            "find",
+            ("held is None or held.version != version", "held is not None and held.version != version"),
+            ("held.visited = True", "pass"),
+        ),
     ),
     Mutant("reads", "a changed key is listed no more", attribute(Held, "unlist", lambda self: None)),
     Mutant(
