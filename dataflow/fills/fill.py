@@ -193,7 +193,7 @@ class Fill:
             keys = [key for ask in asked.of for key in ask.keys.values()]
             results, columns, reaches = reached(asked.crossings, keys, results, columns)
         if evict and columns:
-            self._tell_columns(columns, results)
+            _tell_columns(self.reader, columns, results)
         self.overlay = [{} for _ in nodes]
         for number, (ask, rows) in enumerate(zip(asked.of, results, strict=True)):
             node = nodes[ask.level]
@@ -216,12 +216,6 @@ class Fill:
         if self.reader.program.levels:
             yield
             yield from self._settle(sum(map(len, results)) > self._large_from)
-
-    def _tell_columns(self, columns: Sequence[tuple[ResultColumn, ...]], results: Sequence[list[Row]]) -> None:
-        if self.reader.on_columns is not None:
-            for announced, rows in zip(columns, results, strict=True):
-                if rows:  # without, MySQL may not have computed them as it would
-                    self.reader.on_columns(announced)
 
     def answer(self, read: Read) -> list[Row] | None:
         """The answer for the read's keys from the snapshot alone, whole; None if part of it must come from held state,
@@ -334,3 +328,12 @@ def _count_in(rows: list[Row]) -> int:
     if len(rows) != 1 or not isinstance(count := rows[0][0], int):
         raise InvariantViolated("the source did not tell FOUND_ROWS()")
     return count
+
+
+def _tell_columns(
+    reader: ReaderNode, columns: Sequence[tuple[ResultColumn, ...]], results: Sequence[list[Row]]
+) -> None:
+    if reader.on_columns is not None:
+        for announced, rows in zip(columns, results, strict=True):
+            if rows:  # without, MySQL may not have computed them as it would
+                reader.on_columns(announced)

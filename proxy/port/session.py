@@ -114,8 +114,8 @@ class SessionCache(Cache, Protocol):
         ...
 
     def bound(self, parameters: Sequence[ParameterValue]) -> Key | None:
-        """The one key that the parameters give, for `stored`; None where they give none, several, or one whose answer
-        is not stored. Good until `SessionCaches.version` is another. Raises as `hit`."""
+        """The one key that the parameters give, for `stored`, or what is kept of several; None where nothing is stored.
+        Good until `SessionCaches.version` is another. Raises as `hit`."""
         ...
 
     @property

@@ -3,8 +3,6 @@ encoded now, if that is a short step."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from dataflow.entries import Held
 from dataflow.readers.derivation import Params, TooLong
 from dataflow.readers.reader import ReaderNode
@@ -18,15 +16,14 @@ from sqltypes.expression import Key
 
 
 class HeldAnswers:
-    """Of one cache in one wire format. `together`: is the answer of so many keys derived from all of them together, and
-    not stored by key?"""
+    """Of one cache in one wire format. `together_from`: as `Planned` has it."""
 
-    def __init__(self, host: ReadHost, cache: NamedCache, format_: int, together: Callable[[int], bool]) -> None:
+    def __init__(self, host: ReadHost, cache: NamedCache, format_: int, together_from: int) -> None:
         self.join = host.pump.formats.wires[format_].join_short
         self._host = host
         self._cache = cache
         self._format = format_
-        self._together = together
+        self._together_from = together_from
         self.several = Together(format_)
 
     def look(self, reader: ReaderNode, binding: Binding, *, given: bool) -> Seen:
@@ -64,7 +61,7 @@ class HeldAnswers:
             if trust is not None and _holds_back(trust.of_derived(seconds, given=given), None, due):
                 return Missing.HELD_BACK
             return reader.encoders[self._format](reader.finish([], binding.params))
-        if self._together(len(keys)):
+        if len(keys) >= self._together_from:
             return self._looked_together(reader, binding, trust, seconds, due, given=given)
         parts = []
         memory = reader.memory

@@ -9,6 +9,7 @@ from collections.abc import Coroutine, Sequence
 from contextlib import suppress
 from operator import attrgetter
 from time import perf_counter_ns
+from typing import Any
 
 from bulk.access_rows import HIT
 from dataflow.readers.derivation import TooLong
@@ -36,6 +37,11 @@ from sqltypes.expression import Key
 from sqltypes.schema import ResultColumn
 
 
+def _of_named(attribute: str) -> Any:
+    """The cache's own attribute, without a call in Python: each miss asks for some."""
+    return property(attrgetter(f"named.{attribute}"))
+
+
 class OpenCache:
     """A cache for one wire format. Implements `proxy.port.api.Cache`."""
 
@@ -54,11 +60,11 @@ class OpenCache:
     def info(self) -> CacheInfo:
         return self._cache.info()
 
-    columns: tuple[ResultColumn, ...] = property(attrgetter("named.columns"))  # type: ignore[assignment]
-    generation: int = property(attrgetter("named.generation"))  # type: ignore[assignment]
-    name: str = property(attrgetter("named.name"))  # type: ignore[assignment]
-    needs: frozenset[str] = property(attrgetter("named.needs"))  # type: ignore[assignment]
-    relations: frozenset[tuple[str, str]] = property(attrgetter("named.relations"))  # type: ignore[assignment]
+    columns: tuple[ResultColumn, ...] = _of_named("columns")
+    generation: int = _of_named("generation")
+    name: str = _of_named("name")
+    needs: frozenset[str] = _of_named("needs")
+    relations: frozenset[tuple[str, str]] = _of_named("relations")
 
     @property
     def plain_int(self) -> bool:

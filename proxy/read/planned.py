@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from sys import maxsize
 
 from dataflow.readers.reader import ReaderNode
 from planner.tree.plan import AnswerArrangement, QueryPlan
@@ -31,6 +32,7 @@ class Planned:
         "stored",
         "stored_list",
         "tells",
+        "together_from",
     )
 
     def __init__(self, host: ReadHost, cache: NamedCache, format_: int) -> None:
@@ -50,7 +52,9 @@ class Planned:
             () if plan is None else tuple(each.index for each in plan.parameters if each.type.name == "timestamp")
         )
         """The parameters that are compared with instants."""
-        self.held = HeldAnswers(host, cache, format_, self.together)
+        self.together_from = 1 if self.single else maxsize if self.joins else 2
+        """The answer of so many keys is derived from all of them together, and not stored by key."""
+        self.held = HeldAnswers(host, cache, format_, self.together_from)
         self.stored: Lookup = nothing_stored
         self.stored_list: ListLookup = nothing_listed
         if self.reader is None or self.binder is None:
@@ -60,12 +64,8 @@ class Planned:
         if keys_of is not None and self.joins and not self.single:
             self.stored_list = list_lookup(host, cache, self.reader, format_, keys_of, self.held.join)
 
-    def together(self, keys: int) -> bool:
-        """Is the answer of so many keys derived from all of them together, and not stored?"""
-        return self.single or (keys > 1 and not self.joins)
-
     def is_whole(self, binding: Binding) -> bool:
-        return self.together(len(binding.keys))
+        return len(binding.keys) >= self.together_from
 
     def too_many(self, parameters: Sequence[ParameterValue]) -> Why:
         """Why there are more keys than can be looked at; "" if there are not."""

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Sequence
 from typing import Any, cast
+from weakref import ref
 
 import pytest
 
@@ -151,6 +153,20 @@ def test_another_plan_begins_with_nothing(lists: Lists) -> None:
     lists.opened.named.generation += 1
     lists.opened.renew()
     assert found.keys == () and lists.opened.bound(((1, 2),)) is None
+
+
+def test_a_plan_that_was_replaced_is_freed_at_once(lists: Lists) -> None:
+    """Nobody looks for cycles in what has lived long."""
+    for _ in range(3):
+        read(lists, 1, 2)
+    old = ref(lists.opened.plan.held)
+    gc.disable()
+    try:
+        lists.opened.named.generation += 1
+        lists.opened.renew()
+        assert old() is None
+    finally:
+        gc.enable()
 
 
 def test_keys_that_are_let_go_at_once_take_the_answer_along(lists: Lists) -> None:
