@@ -136,12 +136,15 @@ def test_writers_go_on_meanwhile(filler: Beside, proxy: Proxy, by: FillBy) -> No
             return number
 
         writing = asyncio.create_task(writer())
-        for _ in range(3):
-            for one in (await audit(proxy, by)).values():
-                assert sorted(one.different, key=int) == ["0", "999"], one
-                assert one.compared + one.left >= 1000 and one.left < 20
-        ending.set()
-        assert await writing > 3
+        try:
+            for _ in range(3):
+                for one in (await audit(proxy, by)).values():
+                    assert sorted(one.different, key=int) == ["0", "999"], one
+                    assert one.compared + one.left >= 1000 and one.left < 20
+        finally:
+            ending.set()  # whoever comes next has the proxy to itself
+            written = await writing
+        assert written > 3
 
     run_in(filler, scenario)
 
