@@ -100,7 +100,7 @@ def test_its_cost_is_paid_once(mysql: Server, tmp_path: Path, monkeypatch: pytes
         route = beside.call(lambda: beside.shared.texts.route(LARGE.format(9).encode(), "large_reads"))
         assert route.large and route.effects.simple
         classified: list[str] = []
-        monkeypatch.setattr("proxy.mysql.session.shared.classify", lambda sql, version: classified.append(sql))
+        monkeypatch.setattr("proxy.mysql.session.known_texts.classify", lambda sql, version: classified.append(sql))
         _read(client)
         assert not classified
 
