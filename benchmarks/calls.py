@@ -257,6 +257,19 @@ def create_cache(beside: Beside, reader: Reader) -> Iterator[Work]:
     dropped()
 
 
+@contextmanager
+def login(beside: Beside, reader: Reader) -> Iterator[Work]:
+    """A client that logs in, asks once and leaves, as every page of PHP does."""
+
+    def visited() -> None:
+        client = beside.client()
+        client.query("SELECT 1")
+        client.quit()
+
+    visited()
+    yield Work(visited)
+
+
 KINDS: dict[str, Kind] = {
     "a hit, prepared": lambda beside, reader: hit(reader, reader.execute),
     "a hit, text": lambda beside, reader: hit(reader, reader.text),
@@ -267,6 +280,7 @@ KINDS: dict[str, Kind] = {
     "a change of a hole": lambda beside, reader: change(beside, reader, ROWS),
     "a change of a held key": lambda beside, reader: change(beside, reader, 1),
     "CREATE CACHE": create_cache,
+    "a login, a statement and the end": login,
 }
 
 
