@@ -59,6 +59,9 @@ class Ddl:
     tables: frozenset[str] | None
     schema: bool = True
 
+    def concerns(self, tables: frozenset[str]) -> bool:
+        return self.tables is None or not self.tables.isdisjoint(tables)
+
 
 @dataclass(slots=True)
 class Progress:
@@ -86,6 +89,7 @@ class Restarted:
 
 
 StreamEvent = Transaction | Ddl | Progress | Gap | Restarted
+Record = Transaction | Ddl  # what the ring keeps of an event
 
 # -- upqueries -------------------------------------------------------------------------------------------------------
 

@@ -203,23 +203,23 @@ class MutableGtidSet:
         self._frozen: GtidSet | None = start if start is not None else _EMPTY
         self._intervals: dict[str, list[int]] = {s: list(b) for s, b in self._frozen.intervals.items()}
 
-    def add(self, gtid: Gtid) -> None:
-        """Adding what is present changes nothing."""
+    def add(self, gtid: Gtid) -> bool:
+        """False: it was there, and nothing changes."""
         source, number = gtid
         bounds = self._intervals.get(source)
-        if bounds is not None and bounds[-1] == number:
-            bounds[-1] = number + 1
-            self._frozen = None
-        elif bounds is None:
+        if bounds is None:
             self._intervals[source] = [number, number + 1]
-            self._frozen = None
-        else:
-            self._add_slow(bounds, number)
+        elif bounds[-1] == number:
+            bounds[-1] = number + 1
+        elif not self._add_slow(bounds, number):
+            return False
+        self._frozen = None
+        return True
 
-    def _add_slow(self, bounds: list[int], number: int) -> None:
+    def _add_slow(self, bounds: list[int], number: int) -> bool:
         at = bisect_right(bounds, number)
         if at & 1:
-            return
+            return False
         left = at > 0 and bounds[at - 1] == number
         right = at < len(bounds) and bounds[at] == number + 1
         if left and right:
@@ -230,7 +230,7 @@ class MutableGtidSet:
             bounds[at] = number
         else:
             bounds[at:at] = (number, number + 1)
-        self._frozen = None
+        return True
 
     def update(self, other: GtidSet) -> None:
         """Adds a whole set."""

@@ -19,19 +19,11 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator
 from itertools import islice
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, TypeVar
 
 from gtid_tracker.gtid import Gtid, GtidSet, MutableGtidSet
 
-
-class Weighted(Protocol):
-    """What a ring holds: anything that knows about how many bytes it occupies."""
-
-    @property
-    def weight(self) -> int: ...
-
-
-RecordT = TypeVar("RecordT", bound=Weighted)
+RecordT = TypeVar("RecordT")
 
 
 class Ring(Generic[RecordT]):
@@ -43,25 +35,25 @@ class Ring(Generic[RecordT]):
         )  # P: all that was received; between two transactions also all that is processed
         self._max_transactions = max_transactions
         self._max_weight = max_weight
-        # (number, GTID, record), oldest first, and by GTID those with a record.
-        self._order: deque[tuple[int, Gtid, RecordT | None]] = deque()
-        self._records: dict[Gtid, tuple[int, Gtid, RecordT]] = {}
+        # (number, GTID, record, bytes that it occupies), oldest first, and by GTID those with a record.
+        self._order: deque[tuple[int, Gtid, RecordT | None, int]] = deque()
+        self._records: dict[Gtid, tuple[int, Gtid, RecordT, int]] = {}
         self._dropped = MutableGtidSet(start)
         self._dropped_frozen: GtidSet | None = start
         self._weight = 0
         self._admitted: GtidSet | None = None  # a lower bound that `dropped` is inside of
         self.pushed = 0  # transactions received through this ring
 
-    def push(self, gtid: Gtid, record: RecordT | None) -> None:
-        """Requires: `gtid` is not inside the position."""
+    def push(self, gtid: Gtid, record: RecordT | None, weight: int = 0) -> None:
+        """`weight`: about how many bytes the record occupies. Requires: `gtid` is not inside the position."""
         self.position.add(gtid)
         self.pushed += 1
         if record is None:
-            self._order.append((self.pushed, gtid, None))
+            self._order.append((self.pushed, gtid, None, 0))
         else:
-            held = self._records[gtid] = self.pushed, gtid, record
+            held = self._records[gtid] = self.pushed, gtid, record, weight
             self._order.append(held)
-            self._weight += record.weight
+            self._weight += weight
         if len(self._order) > self._max_transactions or self._weight > self._max_weight:
             self._drop_oldest()
 
@@ -78,19 +70,19 @@ class Ring(Generic[RecordT]):
         return left
 
     def _drop_oldest(self) -> None:
-        _, gtid, record = self._order.popleft()
+        _, gtid, record, weight = self._order.popleft()
         self._dropped.add(gtid)
         self._dropped_frozen = self._admitted = None
         if record is not None:
             del self._records[gtid]
-            self._weight -= record.weight
+            self._weight -= weight
 
     def position_at(self, pushed: int) -> GtidSet | None:
         """The position when so many had been received; None where that is forgotten."""
         since = self.pushed - pushed
         if not 0 <= since <= len(self._order):
             return None
-        later = GtidSet.of(gtid for _, gtid, _ in islice(reversed(self._order), since))
+        later = GtidSet.of(gtid for _, gtid, _, _ in islice(reversed(self._order), since))
         return self.position.freeze().difference(later)
 
     @property
@@ -126,18 +118,18 @@ class Ring(Generic[RecordT]):
             return []
         found = [held for gtid in missing if (held := self._records.get(gtid)) is not None]
         found.sort(key=lambda held: held[0])
-        return [record for _, _, record in found]
+        return [record for _, _, record, _ in found]
 
     def __len__(self) -> int:
         return len(self._order)
 
     def check_invariants(self) -> None:
         """Raises AssertionError where the invariants above do not hold."""
-        held = [gtid for _, gtid, _ in self._order]
+        held = [gtid for _, gtid, _, _ in self._order]
         assert len(held) == len(set(held)), "a transaction is twice in the ring"
         assert all(gtid not in self.dropped for gtid in held), "a transaction is held and dropped"
         assert self.dropped.count() + len(held) == self.position.freeze().count(), "a transaction is lost"
-        assert self._weight == sum(record.weight for _, _, record in self._records.values())
+        assert self._weight == sum(weight for _, _, _, weight in self._order)
 
 
 def _taken_apart(order: deque[Any], records: dict[Gtid, Any]) -> Iterator[None]:

@@ -21,12 +21,12 @@ from operator import attrgetter
 
 from dataflow.entries import Entries, Entry, Held
 from dataflow.fills.asking import Asked
-from dataflow.fills.carried import Record, drop_touched, replay
+from dataflow.fills.carried import drop_touched, replay
 from dataflow.fills.checks import Checks
 from dataflow.fills.pins import Pins
 from dataflow.fills.read import Read
 from dataflow.held.arrangement import ROWS_AT_ONCE, UNBOUNDED, Arrangement
-from dataflow.messages import Statement, UpqueryAnswer, UpqueryRequest
+from dataflow.messages import Record, Statement, UpqueryAnswer, UpqueryRequest
 from dataflow.operators.answer import AnswerEntry
 from dataflow.operators.standing import Reach, reached
 from dataflow.readers.derivation import Params, TooLong

@@ -11,13 +11,12 @@ from collections.abc import Iterable
 
 from dataflow.changes.large_change import SIZES, LargeChange, work_of
 from dataflow.entries import Held
-from dataflow.fills.carried import ROW_BYTES, Record
 from dataflow.fills.exact_fills import HotKeys
 from dataflow.fills.fill import Fill
 from dataflow.fills.insertion import Insertion, audit, insert_ahead
 from dataflow.graph.graph import Graph
 from dataflow.held.arrangement import UNBOUNDED, Arrangement, Memory
-from dataflow.messages import Ddl, Progress, StreamEvent, Transaction
+from dataflow.messages import Ddl, Progress, Record, StreamEvent, Transaction
 from dataflow.readers.derivation import Params
 from dataflow.readers.eviction import Sieve
 from dataflow.readers.in_steps import Steps
@@ -28,6 +27,7 @@ from planner.tree.plan import QueryPlan
 from sqltypes.errors import EvaluationError
 from sqltypes.expression import Key
 
+ROW_BYTES = 300  # of a row change in the ring, without its values; or of a DDL statement
 PLACED = 500  # entries of an answer that one step inserts, or keys above them
 
 
@@ -97,9 +97,19 @@ class State:
             self.memory.room = UNBOUNDED
         if large is not None:
             self.abandon()  # it is done
-        if event.gtid is not None:
-            self.ring.push(event.gtid, record)
-        if event.gtid is None or (large is not None and large.outdated):
+        gtid = event.gtid
+        if gtid is None:
+            self._forget_ring()
+            return
+        weight = 0
+        if record.__class__ is Transaction:  # what its rows take as objects is more than their images in the binlog
+            for change in record.changes:
+                weight += ROW_BYTES * len(change.pairs)
+            weight += 2 * record.size
+        elif record is not None:
+            weight = ROW_BYTES
+        self.ring.push(gtid, record, weight)
+        if large is not None and large.outdated:
             self._forget_ring()
 
     def _publish(self, large: LargeChange) -> Record:
@@ -115,8 +125,8 @@ class State:
         elif ahead:
             self._process_ahead(event)
         if large.owns_rows:
-            return Record(Ddl(event.gtid, "a transaction of many rows", tables, schema=False))
-        return Record.of(event)
+            return Ddl(event.gtid, "a transaction of many rows", tables, schema=False)
+        return event
 
     def delays(self, reader: ReaderNode) -> bool:
         """Whether what is read for it waits until the transaction under way has taken effect, which would miss it."""
@@ -146,19 +156,16 @@ class State:
                     nodes.process(change.table, change.pairs)
             if self._ahead:
                 self._process_ahead(event)
-            if len(event.changes) != 1:
-                return Record.of(event) if event.changes else None
-            return Record(event, ROW_BYTES * len(event.changes[0].pairs) + 2 * event.size)
+            return event if event.changes else None
         if isinstance(event, Ddl):
-            record = Record(event)
             if event.schema:
                 self.memory.count("ddl")
             else:
                 self.memory.count("rows_not_read")
             for node in self._on(event.tables):
-                if record.concerns(node):
+                if event.concerns(node.tables):
                     node.clear()
-            return record
+            return event
         return None
 
     def _on(self, tables: frozenset[str] | None) -> Iterable[Arrangement]:

@@ -15,7 +15,6 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 
 from dataflow.entries import Entry, Held
-from dataflow.fills.carried import Record
 from dataflow.fills.exact_fills import HotKeys
 from dataflow.fills.fill import SLOW_SECONDS, Fill, Unasked
 from dataflow.fills.long_reads import LongRead, LongReads
@@ -26,7 +25,7 @@ from dataflow.fills.source_history import SourceHistory
 from dataflow.fills.state import State
 from dataflow.fills.subscription import ENDED, Subscriptions, linked_rows
 from dataflow.fills.weights import split, take
-from dataflow.messages import Effect, Failed, Filled, GivenUp, Ready, UpqueryRequest
+from dataflow.messages import Effect, Failed, Filled, GivenUp, Ready, Record, UpqueryRequest
 from dataflow.readers.derivation import Params, TooLong
 from dataflow.readers.eviction import GOING
 from dataflow.readers.in_steps import Holes, Steps

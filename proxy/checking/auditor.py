@@ -65,7 +65,7 @@ class Auditor:
         self.evidence = Evidence()
         self._leaning: WeakKeyDictionary[NamedCache, tuple[Claim, Claim]] = WeakKeyDictionary()  # by few checks
         # By table those that have something to note at its next change.
-        self._stirred: dict[str, dict[NamedCache, None]] = {}
+        self.stirred: dict[str, dict[NamedCache, None]] = {}
         self._asked: dict[tuple[NamedCache, str], asyncio.Future[Comparison | None]] = {}
 
     def begin(self, cache: NamedCache, *, anew: bool = False) -> None:
@@ -80,7 +80,7 @@ class Auditor:
 
             def stirred() -> None:
                 for table in tables:
-                    self._stirred.setdefault(table, {})[cache] = None
+                    self.stirred.setdefault(table, {})[cache] = None
 
             cache.trust = Trust(self._wanted, cache.plan.mode, self.counters, claims, knows, stirred)
             if cache.trust.known:
@@ -93,7 +93,7 @@ class Auditor:
             return
         cache.trust = None
         for table in cache.plan.tables:
-            self._stirred.get(table.qualified, {}).pop(cache, None)
+            self.stirred.get(table.qualified, {}).pop(cache, None)
 
     # -- fills ---------------------------------------------------------------------------------------------------------
 
@@ -342,12 +342,12 @@ class Auditor:
 
     def on_stream(self, event: StreamEvent) -> None:
         """The engine has processed the event."""
-        if self._stirred and isinstance(event, Transaction):
+        if isinstance(event, Transaction):
             for change in event.changes:
-                caches = self._stirred.get(change.table)
-                if caches:
-                    still = {cache: None for cache in caches if cache.trust is not None and cache.trust.on_change()}
-                    self._stirred[change.table] = still
+                caches = self.stirred.pop(change.table, {})
+                still = {cache: None for cache in caches if cache.trust is not None and cache.trust.on_change()}
+                if still:
+                    self.stirred[change.table] = still
 
     # -- what comes of it ----------------------------------------------------------------------------------------------
 

@@ -327,10 +327,6 @@ class Comparer:
 
     def on_stream(self, event: StreamEvent) -> None:
         """The engine has processed the event."""
-        if self.suspicions.running:
-            self.suspicions.on_stream(event)
-        if not self.running:
-            return
         for comparison in [item for item in self.running if item.lacks is not None]:
             if isinstance(event, Ddl | Gap | Restarted):
                 # A view may be another one from here on: the caches that name it learn of that only after this. So it

@@ -6,7 +6,7 @@ Everything here runs on the event loop's thread, synchronously, in the order in 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from itertools import count
 from time import monotonic
 
@@ -95,7 +95,9 @@ class Pump:
         self._waiters: dict[int, asyncio.Future[Ready]] = {}
         self._subscribers: dict[int, Callable[[Changes], None]] = {}
         self._unasked: dict[int, Callable[[Filled], None]] = {}  # by upquery, who is told what came of it
-        self.followers: Sequence[Callable[[StreamEvent], None]] = ()  # told of each event that has been processed
+        # Told of each event that has been processed, and who is so only while somebody waits.
+        self.followers: Sequence[Callable[[StreamEvent], None]] = ()
+        self.waiting: Sequence[tuple[Collection[object], Callable[[StreamEvent], None]]] = ()
         self.on_differs: Callable[[Differs], None] = lambda effect: None
         self._scheduled = False
         self._going_on = False
@@ -322,6 +324,9 @@ class Pump:
             self.handle(effects)
         for follow in self.followers:
             follow(event)
+        for waiters, follow in self.waiting:
+            if waiters:
+                follow(event)
 
     def tick(self) -> None:
         self.handle(self._guard.tick())

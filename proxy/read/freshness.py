@@ -39,7 +39,7 @@ class Freshener:
         self.late = 0  # of them, those that were for nothing
         self.engine = engine
         self._ask = ask
-        self._filed: dict[Gtid, dict[Waiter, GtidSet]] = {}
+        self.filed: dict[Gtid, dict[Waiter, GtidSet]] = {}  # by what each lacks
         self._reading: tuple[float, asyncio.Future[GtidSet]] | None = None  # the newest, and when it was begun
 
     def demand(self, freshness: Freshness) -> CallDemand:
@@ -60,21 +60,20 @@ class Freshener:
 
     @property
     def waiting(self) -> int:
-        return sum(map(len, self._filed.values()))
+        return sum(map(len, self.filed.values()))
 
     # -- the position moves --------------------------------------------------------------------------------------------
 
     def on_stream(self, event: StreamEvent) -> None:
         """The engine has processed the event."""
-        if not self._filed:
-            return
         if isinstance(event, Gap | Restarted):  # the position is another one, or who asks is told something else
-            filed, self._filed = self._filed, {}
+            filed = list(self.filed.values())
+            self.filed.clear()
             self._reading = None
-            for waiters in filed.values():
+            for waiters in filed:
                 self._look_again(waiters)
         elif event.gtid is not None:
-            arrived = self._filed.pop(event.gtid, None)
+            arrived = self.filed.pop(event.gtid, None)
             if arrived is not None:
                 self._look_again(arrived)
 
@@ -82,7 +81,7 @@ class Freshener:
         for waiter, needed in waiters.items():
             missing = self.missing(needed)
             if missing:
-                self._filed.setdefault(missing.last(), {})[waiter] = needed
+                self.filed.setdefault(missing.last(), {})[waiter] = needed
             elif not waiter.done():
                 waiter.set_result(None)
 
@@ -115,10 +114,10 @@ class Freshener:
         if not missing:
             return
         gtid = missing.last()
-        waiters = self._filed.get(gtid, {})
+        waiters = self.filed.get(gtid, {})
         waiters.pop(waiter, None)
         if not waiters:
-            self._filed.pop(gtid, None)
+            self.filed.pop(gtid, None)
 
     async def executed(self, since: float) -> GtidSet:
         """What the source had executed at some moment after `since` (of `time.monotonic`). Raises the source's

@@ -121,12 +121,13 @@ class Router:
         self.sampler.on_different = self.auditor.on_different  # who compares, and who makes the sampler's comparer ask
         self._catalog.installed.auditor = self.auditor  # which puts caches out of use
         self.pump.on_differs = self.auditor.on_differs  # its comparisons are upqueries of the pump
-        self.pump.followers = (
-            self.position.on_stream,
-            self._visible.on_stream,
-            self.freshness.on_stream,
-            self.auditor.on_stream,
-            self.sampler.comparer.on_stream,
+        self.pump.followers = self.position.on_stream, self._visible.on_stream
+        comparer = self.sampler.comparer
+        self.pump.waiting = (
+            (self.freshness.filed, self.freshness.on_stream),
+            (self.auditor.stirred, self.auditor.on_stream),
+            (comparer.suspicions.running, comparer.suspicions.on_stream),
+            (comparer.running, comparer.on_stream),
         )
         if self.auto_cache is not None:  # it makes caches of passed reads, and both are shown with what it decides
             self.caches.decided, self.proxied.why_not = self.auto_cache.decided, self.auto_cache.why_not

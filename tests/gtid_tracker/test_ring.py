@@ -17,7 +17,6 @@ SERVER = "11111111-2222-3333-4444-555555555555"
 @dataclass
 class Change:
     number: int
-    weight: int = 1
 
 
 def gtid(number: int) -> Gtid:
@@ -72,7 +71,7 @@ def test_transaction_without_changes_occupies_its_place_but_gives_no_record() ->
 def test_weight_limit_drops_the_oldest() -> None:
     ring: Ring[Change] = Ring(GtidSet.empty(), max_weight=10)
     for number in range(1, 8):
-        ring.push(gtid(number), Change(number, weight=3))
+        ring.push(gtid(number), Change(number), 3)
         ring.check_invariants()
     assert len(ring) <= 7
     assert ring.get(gtid(1)) is None

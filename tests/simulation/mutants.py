@@ -19,12 +19,12 @@ import dataflow.readers.eviction
 import dataflow.readers.reader
 from dataflow.engine import Engine
 from dataflow.entries import Held
-from dataflow.fills.carried import Record
 from dataflow.fills.fill import Fill
 from dataflow.fills.insertion import Insertion
 from dataflow.fills.source_history import SourceHistory
 from dataflow.fills.state import State
 from dataflow.held.arrangement import Arrangement
+from dataflow.messages import Ddl
 from dataflow.operators.aggregate import AggregateNode
 from dataflow.operators.answer import AnswerNode
 from dataflow.operators.rows import RowsNode
@@ -146,7 +146,7 @@ MUTANTS = (
     Mutant(
         "ring",
         "what was seen is not applied again",
-        attribute(Ring, "after", lambda self, lower: [record for _, _, record in self._records.values()]),
+        attribute(Ring, "after", lambda self, lower: [record for _, _, record, _ in self._records.values()]),
     ),
     Mutant(
         "ring",
@@ -344,23 +344,25 @@ MUTANTS = (
     Mutant(
         "events",
         "a DDL statement empties what is held",
-        edit(State, "_process", ("if record.concerns(node):", "if False:")),
+        edit(State, "_process", ("if event.concerns(node.tables):", "if False:")),
     ),
     Mutant(
         "events",
         "so do rows that are not read",
-        edit(State, "_process", ("if record.concerns(node):", "if event.schema and record.concerns(node):")),
+        edit(
+            State, "_process", ("if event.concerns(node.tables):", "if event.schema and event.concerns(node.tables):")
+        ),
     ),
     Mutant(
         "events",
         "answers from before a DDL statement are not stored",
         all_of(
-            edit(dataflow.fills.fill, "replay", ("if record.concerns(node):", "if False:")),
-            edit(dataflow.fills.fill, "drop_touched", ("not record.concerns(node)", "True")),
+            edit(dataflow.fills.fill, "replay", ("if record.concerns(node.tables):", "if False:")),
+            edit(dataflow.fills.fill, "drop_touched", ("not record.concerns(node.tables)", "True")),
             edit(Fill, "bring_forward", ("if generation != node.generation or later is None:", "if later is None:")),
         ),
     ),
-    Mutant("events", "a DDL statement concerns its tables", attribute(Record, "concerns", lambda self, node: False)),
+    Mutant("events", "a DDL statement concerns its tables", attribute(Ddl, "concerns", lambda self, tables: False)),
     Mutant(
         "events",
         "another server is another history",

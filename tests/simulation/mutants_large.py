@@ -102,7 +102,7 @@ LARGE_CHANGES = (
     Mutant(
         "large",
         "a cache that comes meanwhile holds no rows that lack it",
-        edit(State, "advance", (" or (large is not None and large.outdated)", "")),
+        edit(State, "advance", ("large is not None and large.outdated", "False")),
     ),
     Mutant(
         "large",
@@ -110,7 +110,7 @@ LARGE_CHANGES = (
         edit(
             State,
             "_publish",
-            ('return Record(Ddl(event.gtid, "a transaction of many rows", tables, schema=False))', "return None"),
+            ('return Ddl(event.gtid, "a transaction of many rows", tables, schema=False)', "return None"),
         ),
     ),
     Mutant("large", "what stands ahead of it goes, or has it", attribute(Arrangement, "drop_ahead", nothing)),

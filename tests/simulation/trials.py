@@ -257,6 +257,7 @@ class Trials(Simulation):
 
     def _on_stream(self, event: StreamEvent) -> None:
         super()._on_stream(event)
+        self.comparer.suspicions.on_stream(event)
         self.comparer.on_stream(event)
         if isinstance(event, Ddl) and event.tables == frozenset({f"{DATABASE}.{VIEW}"}):
             self.counts["views"] += 1

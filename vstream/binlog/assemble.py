@@ -133,14 +133,14 @@ class Assembler:
             return 0
         uuid, number, stamp = ev.read_gtid(data, start + ev.HEADER)
         gtid = tuple.__new__(Gtid, (ev.uuid_text(uuid), number))  # without a call in Python
-        position = self.position
-        if gtid in position:
-            return 0
         decoders = mapped.decoders
         if decoders is None:
             message: StreamEvent = Progress(gtid)
         else:
-            first = mapped.rows_at(data, at, 2 if kind == ev.UPDATE_ROWS else 1)
+            front = mapped.full_update if kind == ev.UPDATE_ROWS else mapped.full_images
+            first = at + 8 + len(front)
+            if data[at + 8 : first] != front:
+                first = mapped.rows_at(data, at, 2 if kind == ev.UPDATE_ROWS else 1)
             size = rows_end - first
             if not first or size > self._transaction.max_weight or (decoders.late and size > AT_ONCE):
                 return 0
@@ -149,12 +149,13 @@ class Assembler:
             except MALFORMED:
                 return 0
             message = Transaction(gtid, [TableChanges(mapped.name, pairs)], stamp, size)
+        if not self.position.add(gtid):  # it comes again
+            return 0
         writes = self.tables.writes
         if mapped.name in writes:
             writes[mapped.name] += 1
         else:
             self.tables.note_write(mapped.name)
-        position.add(gtid)
         self.committed_at = stamp
         self.resume.last = gtid, data[start + ev.HEADER : end - self._checksum_size]
         self.sink(message)

@@ -92,6 +92,7 @@ class Filled:
     def bring(self, event: StreamEvent) -> None:
         self.rig.engine.on_stream(event)
         self.auditor.on_stream(event)
+        self.comparer.suspicions.on_stream(event)
         self.comparer.on_stream(event)
 
     @property
