@@ -6,9 +6,9 @@ The first change of a held key mostly becomes an edit: where in the content to p
 draft: a copy of its content, to which the changes are applied. `publish` makes the edits and puts the drafts in the
 place of the contents, which is short. So nobody sees half of a transaction.
 
-An edit costs more than the change itself, and a copy much more. So as many changes as are a short step are only found
-beforehand, with the entries that they concern, and `publish` applies them to the contents themselves: all changes of an
-arrangement, or none.
+A change costs less than an edit and what puts it in its place, and a copy costs much more. So as many changes as are a
+short step are only found beforehand, with the entries that they concern, and `publish` applies them to the contents
+themselves: all changes of an arrangement, or none.
 
 A transaction may concern more keys than one short step can replace. Then the arrangements with most of them are emptied
 as a whole, which is quick however many keys they hold (`dataflow/held/remains.py`), and MySQL fills them again.
@@ -52,7 +52,8 @@ class Sizes:
     the tables only, and what was read before that transaction is not inserted after it: to bring an answer forward by
     so many rows would be a long step. `stale`: answers that one event makes stale one by one, of those that share an
     entry, 1 ms; where there are more, the readers forget all of theirs. `copied`: bytes of the contents that have a
-    draft; what goes beyond that empties its arrangement. `in_place`: changes of held keys that have neither, 4 ms.
+    draft; what goes beyond that empties its arrangement. `in_place`: changes of held keys that have neither, each
+    counted with its `LinearArrangement.effort`, 4 ms.
     """
 
     large: int = 1_000
@@ -61,11 +62,12 @@ class Sizes:
     remembered: int = 1_000
     stale: int = 10_000
     copied: int = 64 << 20
-    in_place: int = 1_500
+    in_place: int = 4_500
 
 
 SIZES = Sizes()
-DRAFTS_OF_A_CHANGE = 10  # that are put in their places: by so many fewer are changed in place
+MIXED = 2  # by so much more effort it is where some row leaves its key
+DRAFTS_OF_A_CHANGE = 3  # that are put in their places in the time of a change in place
 
 
 def work_of(transaction: Transaction, by_table: dict[str, TableNodes], enough: int) -> int:
@@ -84,7 +86,7 @@ def work_of(transaction: Transaction, by_table: dict[str, TableNodes], enough: i
 class Drafts:
     """Of one arrangement.
 
-    `beside`: drafts and edits. `waiting`: changes that are to be applied in place, so many are `waits`; `drafting`:
+    `beside`: drafts and edits. `waiting`: changes that are to be applied in place, whose effort is `waits`; `drafting`:
     none is any more. `keys`: in evict mode, what becomes a hole. `emptied`: all keys become holes; `failed`: because a
     change cannot be evaluated.
     """
@@ -154,10 +156,11 @@ class LargeChange:
             self._empty(drafts, failed=True)
         elif drafts.drafting and isinstance(node, LinearArrangement):
             yield from self._draft_contents(node, hits, drafts)
-        else:
+        elif isinstance(node, LinearArrangement):
+            effort = node.effort if hits.mixed is None else node.effort + MIXED
             drafts.waiting.append(hits)
-            drafts.waits += len(hits)
-            self._waiting += len(hits)
+            drafts.waits += effort * len(hits)
+            self._waiting += effort * len(hits)
         while self._waiting > max(0, self._in_place - self._count // DRAFTS_OF_A_CHANGE):
             yield from self._draft_waiting(*max(self._drafts.items(), key=lambda item: item[1].waits))
         while self._count > self._most:
@@ -230,7 +233,7 @@ class LargeChange:
             elif isinstance(node, LinearArrangement):
                 for hits in drafts.waiting:
                     node.change_all(hits)
-                self._memory.applied += drafts.waits
+                    self._memory.applied += len(hits)
                 node.publish(drafts.beside.made)
 
     def leave(self) -> None:
@@ -255,10 +258,11 @@ def _rows_one_by_one(event: Transaction) -> Iterator[None]:
 
 def _few_by_few(items: dict[Entry, Draft | Edit]) -> Iterator[None]:
     """Takes them out, so that a large content is freed for itself, and small ones a few at a time."""
+    drafts = [item for item in items.values() if isinstance(item, Draft)]
+    items.clear()
     left = FREED_AT_ONCE
-    while items:
-        item = items.popitem()[1]
-        left -= 1 + item.size if isinstance(item, Draft) else 1
+    while drafts:
+        left -= 1 + drafts.pop().size
         if left < 0:
             left = FREED_AT_ONCE
             yield

@@ -31,6 +31,7 @@ from sqltypes.values import identical
 VALUES, COUNT_STAR = 0, 1  # the first slots of a group's state; the accumulators' follow
 ALIKE = -1  # the last slot, where the group has columns whose equal values may be spelled otherwise
 State = list[Any]
+FEW_VALUES = 4
 EXACT = Context(prec=100, rounding=ROUND_HALF_UP)  # MySQL's DECIMAL has 65 digits; sums and quotients of them fit
 
 
@@ -50,8 +51,12 @@ class Accumulator:
     spelled: bool = False  # a MIN or MAX whose equal values may be spelled otherwise
 
     @property
+    def adds(self) -> bool:
+        return self.function in (AggregateFunction.SUM, AggregateFunction.AVG)
+
+    @property
     def width(self) -> int:
-        return 2 if self.spelled or self.function in (AggregateFunction.SUM, AggregateFunction.AVG) else 1
+        return 2 if self.spelled or self.adds else 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +113,12 @@ class AggregateNode(LinearArrangement):
         spelled = [item for item in program.accumulators if item.spelled]
         self._second = [item.slot + 1 for item in (*sums, *spelled)]  # slots that come behind COUNT(*) in a fill's row
         self._group_bytes = 180 + 40 * program.state_width + 60 * program.group_width
+        self._quick = program.exact and not program.spelled and not program.of_one_row
+        if self._quick:
+            slow = [
+                item for item in program.accumulators if item.order is not None or (item.adds and not item.integral)
+            ]
+            self.effort = 1 + 2 * len(slow) + len(program.accumulators) // FEW_VALUES
 
     def change(
         self, entries: Entries, before: Row | None, after: Row | None, old: Entry | None, new: Entry | None
@@ -122,8 +133,7 @@ class AggregateNode(LinearArrangement):
 
     def change_all(self, hits: Hits, beside: Beside | None = None) -> None:
         """As for each of them, but the usual case, a group that has more rows, without a call for each."""
-        program = self._program
-        if not program.exact or program.spelled or program.of_one_row or hits.mixed is not None:
+        if not self._quick or hits.mixed is not None:
             super().change_all(hits, beside)
             return
         before, after = hits.before or repeat(None), hits.after or repeat(None)

@@ -23,6 +23,7 @@ from planner.tree.plan import RowsArrangement
 from sqltypes.expression import Key, Row
 
 LARGE = 48  # rows from which a bag is a `Bag`: removal from a list is linear
+FEW_COLUMNS = 5
 NO_ROWS = b""
 LIST_BYTES, PLACE_BYTES = 88, 8  # a list of two, and each further place
 
@@ -44,6 +45,8 @@ class RowsNode(LinearArrangement):
         super().__init__(plan, number, memory, locate)
         self._narrow = narrow
         self._exact = exact  # equal narrow rows are indistinguishable (not so with floats: 0.0 and -0.0)
+        if exact:
+            self.effort = 1 + len(plan.columns) // FEW_COLUMNS
         self._weigh = weigh  # bytes that a narrow row occupies in a `Bag`
         self._pack, self._unpack = packing.pack, packing.unpack
         self._length, self._frame = packing.length, packing.frame  # of a packed row: bytes, both together

@@ -376,7 +376,7 @@ def test_few_changes_of_held_keys_need_no_draft(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_of_more_the_arrangement_with_most_gets_drafts() -> None:
-    made = rig(ROWS, SUMS, "SELECT id, v FROM t WHERE id = ?", in_place=12)
+    made = rig(ROWS, SUMS, "SELECT id, v FROM t WHERE id = ?", in_place=13)
     event = begun(made.engine, MOVED)
     assert made.engine.prepare()
     large = made.engine.state.under_way
