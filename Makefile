@@ -218,7 +218,7 @@ lint: $(DEV_READY) types  ## style, types, and that imports go downward only
 	@$(VENV)/bin/lint-imports
 
 types: $(DEV_READY)  ## mypy, strict
-	@$(VENV)/bin/mypy .
+	@$(VENV)/bin/mypy
 
 format: $(DEV_READY)  ## rewrite the sources in the project's style
 	@$(VENV)/bin/ruff check --fix .
