@@ -161,10 +161,43 @@ def test_what_is_right_is_a_miss_then_hits_and_checked_again_after_each_change(
     run(scenario)
 
 
+def test_a_sorted_list_of_a_new_cache_is_compared_once_until_a_table_changes(
+    mysql: Server, database: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("proxy.checking.auditor.PATIENCE", 10.0)  # or a busy machine's answers are MySQL's
+    sql = "SELECT id, word FROM words WHERE grp IN (7, 8) ORDER BY word, id"
+
+    async def scenario() -> None:
+        async with proxy_beside(mysql, database, tmp_path, verify_new_caches="100") as proxy:
+            await proxy.write(*TABLE)
+            await proxy.caught_up()
+            asker = await connected(proxy)
+            await asker.ask("CREATE CACHE words FROM SELECT id, word FROM words WHERE grp IN (?) ORDER BY word, id")
+            assert proxy.app.mysql is not None
+            fills = proxy.app.mysql.shared.fills
+            wanted = [(1, "apple"), (4, "apricot"), (2, "pear"), (3, "plum")]
+            for change in ("DO 0", "UPDATE words SET n = 9 WHERE id = 2", "INSERT INTO words VALUES (9, 1, 'fig', 1)"):
+                await proxy.write(change)
+                await proxy.caught_up()
+                agreed = counters(proxy)["trust_agrees"]
+                while await served(asker, sql) != "hit":
+                    pass
+                await until(lambda: not fills)  # beside what MySQL answered
+                assert counters(proxy)["trust_agrees"] > agreed, f"{change}: it is given before it is compared"
+                agreed, asked = counters(proxy)["trust_agrees"], counters(proxy)["source_upqueries"]
+                for _ in range(5):
+                    rows, how, why = await asker.read(sql)
+                    assert (list(rows), how) == (wanted, "hit"), (change, why)
+                assert (counters(proxy)["trust_agrees"], counters(proxy)["source_upqueries"]) == (agreed, asked), change
+            await asker.close()
+
+    run(scenario)
+
+
 def test_rows_of_several_keys_sorted_together_are_hits_of_transactions_once_they_are_compared(
     mysql: Server, database: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """They are not stored, so each look at them is due to be compared: the look after the comparison was so, too."""
+    """They are not stored by key: the look after the comparison is not compared again."""
     monkeypatch.setattr("proxy.checking.auditor.PATIENCE", 10.0)  # or a busy machine's answers are MySQL's
     sql = "SELECT id, word FROM words WHERE grp IN (7, 8) ORDER BY word, id"
 

@@ -22,6 +22,7 @@ from collections.abc import Callable, Iterable
 from enum import Enum
 
 from dataflow.entries import Held
+from dataflow.readers.derivation import Params
 from dataflow.readers.reader import ReaderNode
 from planner.tree.plan import Mode
 from proxy.cache.evidence import FEW, NOTHING, Claim
@@ -32,6 +33,7 @@ from sqltypes.expression import Key
 SLOW_SECONDS = 0.2  # an answer of evict mode that MySQL takes longer for is given first, and compared behind
 IN_VAIN = "the last checks of its answers could not be made; until one can, some are given unchecked"
 LATEST = 256  # answers of a cache that changes leave to be compared
+MOST_LISTS, MOST_LISTED = 64, 100  # of a cache, that are known to have been compared, and keys of each
 
 
 class Compared(Enum):
@@ -45,7 +47,8 @@ class Compared(Enum):
 class Trust:
     """What one plan of a cache has earned. `claims`: what its ledgers prove once they are earned, of fills and of
     changes; `shown`: those that are. `unproved`: held answers that are being compared, not to be given yet.
-    `recent`: those whose bytes were stored last. `counters`: of all caches."""
+    `recent`: those whose bytes were stored last. `lists`: whose answers, of all keys together, were found equal, each
+    with the versions that its keys had (`Held.version`). `counters`: of all caches."""
 
     def __init__(
         self,
@@ -69,10 +72,11 @@ class Trust:
         self.shown: set[Claim] = set()
         self.unproved: dict[Held, object] = {}  # each with who is to compare it: nobody else lets it go
         self.recent: deque[Held] = deque(maxlen=LATEST)
+        self.lists: dict[tuple[tuple[Key, Params], ...], list[int]] = {}
         self.warned = False  # that checks are in vain
         self.suspicions = 0  # differences that are not explained yet: nothing that is not stored is given meanwhile
         self.explained = asyncio.Event()
-        self.changed = False  # a table of the query has changed since
+        self.changed = 0  # how many changes of the query's tables were noted
 
     @property
     def over(self) -> bool:
@@ -116,8 +120,7 @@ class Trust:
         """When this answer is to be compared. `seconds`: that MySQL takes for the query. `given`: unless it is held
         back, a client gets it."""
         if given:
-            if not self.recent:
-                self._stirred()
+            self._stir()
             self.recent.append(held)
         if held in self.unproved:
             return Compared.FIRST
@@ -126,8 +129,35 @@ class Trust:
         return self.of_derived(seconds, given=given, unseen=held.unseen)
 
     def of_several(self, reader: ReaderNode, keys: Bound, seconds: float, *, given: bool = True) -> Compared:
-        """Likewise of the answer of several keys together, which is not stored, but derived at each read."""
-        return self.of_derived(seconds, given=given, unseen=any_unseen(reader, keys))
+        """Likewise of the answer of several keys together. What is known of each key says nothing of it."""
+        found = [reader.entries.get(key) for key, _ in keys]
+        if not self.unproved.keys().isdisjoint(found):
+            return Compared.FIRST
+        versions = [None if held is None else held.version for held in found]
+        if versions == self.lists.get(tuple(keys)) and not self.suspicions:
+            return Compared.NOT
+        return self.of_derived(seconds, given=given, unseen=any(held is None or held.unseen for held in found))
+
+    def watch(self) -> int:
+        """A list is about to be compared. Returns a number that the next change of a table makes another one."""
+        self._stir()
+        return self.changed
+
+    def agreed(self, keys: Bound, versions: list[int], began: int) -> None:
+        """The answer of several keys together was found equal when they had these versions. `began`: as `watch` gave it
+        before. Behind a change it is not known for how long: one that was sought in the wrong place is not seen at the
+        keys."""
+        if began != self.changed or len(keys) > MOST_LISTED:
+            return
+        place = tuple(keys)
+        if place not in self.lists and len(self.lists) >= MOST_LISTS:
+            del self.lists[next(iter(self.lists))]
+        self.lists[place] = versions
+
+    def _stir(self) -> None:
+        """There is about to be something to note at the next change."""
+        if not self.recent and not self.lists:
+            self._stirred()
 
     def of_derived(self, seconds: float = 0.0, *, given: bool = True, unseen: bool = False) -> Compared:
         """Likewise of any answer that is derived. `unseen`: as `ledger` has it."""
@@ -164,13 +194,14 @@ class Trust:
         """A table of the query has changed; is there anything to note at the next change, too? Whatever answers that
         has left alone, the next read of each looks whether it should have: a change that was sought in the wrong place
         is not seen at the answer."""
-        self.changed = True
-        if self.recent and self.changes.due:
+        self.changed += 1
+        if self.changes.due:
+            self.lists.clear()
             while self.recent:
                 held = self.recent.popleft()
                 if held.alive and held not in self.unproved:
                     held.stale()
-        return bool(self.recent)
+        return bool(self.recent or self.lists)
 
 
 def unproved(reader: ReaderNode, keys: Iterable[Key]) -> dict[Held, bool]:
@@ -184,8 +215,3 @@ def unproved(reader: ReaderNode, keys: Iterable[Key]) -> dict[Held, bool]:
             fresh[held] = held.unseen
             held.renew()
     return fresh
-
-
-def any_unseen(reader: ReaderNode, keys: Bound) -> bool:
-    """Is one of the keys held that was not checked as it was filled, and given to nobody since?"""
-    return any((held := reader.entries.get(key)) is None or held.unseen for key, _ in keys)

@@ -231,7 +231,7 @@ class Auditor:
         trust.unproved.update(dict.fromkeys((*new, *taken), future))
         linked.clear()
         ledger = trust.ledger(unseen)
-        began = ledger.ended
+        began, unchanged = ledger.ended, trust.watch() if together else 0
 
         def ended(comparison: Comparison, outcome: Outcome) -> None:
             good = outcome in (Outcome.EQUAL, Outcome.FREE)
@@ -240,6 +240,8 @@ class Auditor:
                     del trust.unproved[item]
                     if not good and item.version == version:
                         item.stale()
+            if good and together:
+                trust.agreed(binding.keys, [version for _, version in marks], unchanged)
             if self._asked.get((cache, sql)) is future:
                 del self._asked[cache, sql]  # at once: who comes from now on may have been shown more
             future.set_result(comparison if good else None)

@@ -20,6 +20,7 @@ from dataflow.operators.rows import RowsNode
 from dataflow.operators.topk import TopKNode
 from dataflow.readers.reader import ReaderNode
 from planner.tree.plan import AggregateArrangement, AnswerArrangement, RowsArrangement, TopKArrangement
+from proxy.cache.trust import Trust
 from proxy.checking.ddl_excuses import Suspicions
 from tests.simulation.checks import Wrong
 from tests.simulation.mutant import Patch, all_of, attribute, edit, nothing
@@ -95,6 +96,45 @@ def test_planted_fault_is_found_before_a_client_is_given_what_it_computes(
     fault: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert is_found(fault, TrialSchedule, Trials, monkeypatch)
+
+
+LISTS = ("top_of_list", "top_as_asked")
+LIST_RULES: dict[str, Patch] = {
+    "behind any change of its tables a list is compared again": edit(
+        Trust, "on_change", ("self.lists.clear()", "pass")
+    ),
+    "a list that changes while it is compared is not known": edit(Trust, "agreed", ("began != self.changed or ", "")),
+}
+
+
+def known_lists(monkeypatch: pytest.MonkeyPatch, schedules: int) -> Counter[str]:
+    """Runs lists whose changes are lost. `Trials` raises where a client is given what is wrong."""
+    FAULTS["the first rows do not change"][1](monkeypatch)
+    monkeypatch.setattr(Trials, "planted", True)
+    monkeypatch.setattr(tests.simulation.checks, "NEVER", ())
+    counts: Counter[str] = Counter()
+    for seed in range(1, schedules + 1):
+        schedule = TrialSchedule(seed)
+        simulation = Trials(replace(schedule.setup, caches=LISTS))
+        simulation.check_every = 1 << 30  # as above
+        try:
+            schedule.run(simulation, STEPS)
+        finally:
+            simulation.close()
+        counts += simulation.counts
+    return counts
+
+
+def test_lists_that_are_known_to_be_equal_are_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    counts = known_lists(monkeypatch, 20)
+    assert counts["known lists"] and counts["alarms"], counts
+
+
+@pytest.mark.parametrize("rule", LIST_RULES)
+def test_without_a_rule_a_list_is_given_that_was_not_compared(rule: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    LIST_RULES[rule](monkeypatch)
+    with pytest.raises(Wrong):
+        known_lists(monkeypatch, len(SEEDS))
 
 
 def test_a_replaced_view_explains_what_differs_until_the_stream_brings_it() -> None:

@@ -334,9 +334,9 @@ class CachedReads:
             read.cache.told.judge(read.values, body, settings, as_told(read, self._state))
 
     def _shows(self, read: CachedRead, answer: Answer) -> bool:
-        """Answers a transaction with what was filled or compared, if that is at the position. The rows of several keys
-        that are sorted together are not stored: a new cache would have them compared again at each look. Requires: the
-        gate is open as of now."""
+        """Answers a transaction with what was filled or compared, if that is at the position. Of several keys together
+        it is not stored: to look again may take steps of the loop, or a comparison. Requires: the gate is open as of
+        now."""
         if answer.horizon or answer.position != self._shared.position.text():
             return False
         if self._headed(read, answer.body):

@@ -10,7 +10,7 @@ from dataflow.entries import Held
 from planner.tree.plan import Mode
 from proxy.cache.key_binder import Bound
 from proxy.cache.ledger import TIRED
-from proxy.cache.trust import IN_VAIN, SLOW_SECONDS, Compared, Trust, unproved
+from proxy.cache.trust import IN_VAIN, MOST_LISTED, MOST_LISTS, SLOW_SECONDS, Compared, Trust, unproved
 from tests.support.engine_rig import ROWS, Rig
 
 
@@ -65,6 +65,68 @@ def test_several_keys_together_are_held_back_if_one_was_filled_without_its_check
     assert trust.of_several(reader, keys, 0.0, given=False) is Compared.NOT
     held(rig).stale()
     assert trust.of_several(reader, keys, 0.0, given=False) is Compared.FIRST
+
+
+def test_a_list_that_was_found_equal_is_compared_again_once_a_key_has_changed(rig: Rig) -> None:
+    rig.fill_from({2: (2, 8, 20)}, 8)
+    trust, reader, keys = Trust(2, Mode.MAINTAIN, Counter()), rig.readers[0], held_keys(7, 8)
+    for key, params in keys:
+        assert reader.link(reader.entries[key], params)
+    versions = [reader.entries[key].version or 0 for key, _ in keys]
+    assert trust.of_several(reader, keys, 0.0) is Compared.FIRST, "that each key is as it was says nothing of the list"
+    trust.agreed(keys, versions, trust.watch())
+    assert trust.of_several(reader, keys, 0.0) is Compared.NOT
+    assert trust.of_several(reader, keys[::-1], 0.0) is Compared.FIRST, "another list"
+    held(rig).stale()
+    assert trust.of_several(reader, keys, 0.0) is Compared.FIRST
+    held(rig).renew()
+    assert trust.of_several(reader, keys, 0.0) is Compared.FIRST, "it has another version"
+    reader.drop(held(rig))
+    trust.agreed(keys, versions, trust.watch())
+    assert trust.of_several(reader, keys, 0.0) is Compared.FIRST, "the key is not held"
+
+
+def test_a_list_that_was_found_equal_is_held_back_while_anything_of_it_is_in_doubt(rig: Rig) -> None:
+    trust, reader, keys = Trust(2, Mode.MAINTAIN, Counter()), rig.readers[0], held_keys(7)
+    assert reader.link(held(rig), (7,))
+    trust.agreed(keys, [held(rig).version or 0], trust.watch())
+    trust.suspect()
+    assert trust.of_several(reader, keys, 0.0) is Compared.FIRST
+    trust.explain()
+    trust.unproved[held(rig)] = "it is being compared"
+    assert trust.of_several(reader, keys, 0.0) is Compared.FIRST
+    trust.unproved.clear()
+    assert trust.of_several(reader, keys, 0.0) is Compared.NOT
+
+
+def test_any_change_of_a_table_has_lists_compared_again_as_long_as_changes_are_due(rig: Rig) -> None:
+    """One that was sought in the wrong place is not seen at the keys."""
+    stirred: list[object] = []
+    trust = Trust(2, Mode.MAINTAIN, Counter(), stirred=lambda: stirred.append(None))
+    reader, keys = rig.readers[0], held_keys(7)
+    assert reader.link(held(rig), (7,))
+    for times in (1, 2):
+        trust.agreed(keys, [held(rig).version or 0], trust.watch())
+        trust.agreed(keys, [held(rig).version or 0], trust.watch())
+        assert len(stirred) == times, "the next change is to be told"
+        assert not trust.on_change(), "and no other"
+        assert trust.of_several(reader, keys, 0.0) is Compared.FIRST
+    began = trust.watch()
+    trust.on_change()
+    trust.agreed(keys, [held(rig).version or 0], began)
+    assert trust.of_several(reader, keys, 0.0) is Compared.FIRST, "a change came while MySQL was asked"
+    trust.agreed(keys, [held(rig).version or 0], trust.watch())
+    earn(trust, "changes")
+    assert trust.on_change() and trust.of_several(reader, keys, 0.0) is Compared.NOT
+
+
+def test_so_many_lists_are_known_and_no_longer_ones() -> None:
+    trust = Trust(2, Mode.MAINTAIN, Counter())
+    for number in range(MOST_LISTS + 2):
+        trust.agreed(held_keys(number), [number], 0)
+    assert len(trust.lists) == MOST_LISTS and next(iter(trust.lists.values())) == [2], "the oldest have gone"
+    trust.agreed(held_keys(*range(MOST_LISTED + 1)), [0] * (MOST_LISTED + 1), 0)
+    assert next(iter(trust.lists.values())) == [2]
 
 
 def test_checks_that_cannot_be_made_end_in_answers_that_are_counted_and_told_of(rig: Rig) -> None:
