@@ -94,8 +94,6 @@ class Ring(Generic[RecordT]):
 
     def admits(self, lower: GtidSet) -> bool:
         """Invariant 2: may an answer with this lower bound be brought forward at all?"""
-        if lower is self._admitted:  # the same object comes with every answer while the source is quiet
-            return True
         if not self.dropped.issubset(lower):
             return False
         self._admitted = lower
@@ -106,11 +104,12 @@ class Ring(Generic[RecordT]):
         found = self._records.get(gtid)
         return found[2] if found is not None else None
 
-    def after(self, lower: GtidSet) -> list[RecordT]:
-        """The records that are not in `lower`, in the order received.
-
-        Requires: `admits(lower)`, else records that were dropped are missing from it.
-        """
+    def after(self, lower: GtidSet) -> list[RecordT] | None:
+        """The records that are not in `lower`, in the order received; None where some of them may have been dropped
+        (`admits`)."""
+        # The same object comes with every answer while the source is quiet.
+        if lower is not self._admitted and not self.admits(lower):
+            return None
         if not self._records:
             return []
         missing = self.position.freeze().difference(lower)

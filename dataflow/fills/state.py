@@ -10,14 +10,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from dataflow.changes.large_change import SIZES, LargeChange, work_of
-from dataflow.entries import Held
 from dataflow.fills.exact_fills import HotKeys
 from dataflow.fills.fill import Fill
 from dataflow.fills.insertion import Insertion, audit, insert_ahead
 from dataflow.graph.graph import Graph
 from dataflow.held.arrangement import UNBOUNDED, Arrangement, Memory
 from dataflow.messages import Ddl, Progress, Record, StreamEvent, Transaction
-from dataflow.readers.derivation import Params
 from dataflow.readers.eviction import Sieve
 from dataflow.readers.in_steps import Steps
 from dataflow.readers.reader import ReaderNode
@@ -25,8 +23,8 @@ from gtid_tracker.gtid import GtidSet
 from gtid_tracker.ring import Ring
 from planner.tree.plan import QueryPlan
 from sqltypes.errors import EvaluationError
-from sqltypes.expression import Key
 
+NOTHING = GtidSet.empty()
 ROW_BYTES = 300  # of a row change in the ring, without its values; or of a DDL statement
 PLACED = 500  # entries of an answer that one step inserts, or keys above them
 
@@ -217,7 +215,7 @@ class State:
         Requires: P contains its L and Q."""
         if not self._brought_forward(fill):
             return
-        at = self.ring.position.freeze()
+        at = NOTHING  # the position as the last step ended
 
         def forward() -> bool:
             nonlocal at
@@ -228,19 +226,21 @@ class State:
             return True
 
         if fill.unasked is not None and fill.unasked.audits:
+            at = self.ring.position.freeze()
             self.memory.count("audited_keys", (yield from audit(fill, forward)))
             self.memory.count("audit_differences", len(fill.unasked.different))
             return
-        yield from Insertion(fill, self.hold, self.placed_at_once, forward).steps()
+        for _ in Insertion(fill, self.sieve.hold, self.placed_at_once, forward).steps():
+            at = self.ring.position.freeze()
+            yield
         if not fill.ended:
             self.memory.counters["fills_inserted"] += 1
             self._note_conflicts(fill)
 
     def _bring_rest(self, fill: Fill, at: GtidSet) -> None:
         """Brings what is left of an answer, which was at that position, to the position now, or drops it."""
-        ring = self.ring
         try:
-            fill.bring_forward((), ring.after(at) if ring.admits(at) else None)
+            fill.bring_forward((), self.ring.after(at))
         except EvaluationError:
             self.memory.count("evaluation_failed")
             fill.bring_forward((), None)
@@ -250,7 +250,7 @@ class State:
         False: it cannot be. Requires: `may_stand_ahead`."""
         if not fill.reader.installed or not self._brought_forward(fill):
             return False
-        insert_ahead(fill, self.hold)
+        insert_ahead(fill, self.sieve.hold)
         self._ahead.add(fill.reader.nodes[0])
         self.memory.count("fills_ahead")
         return True
@@ -271,14 +271,15 @@ class State:
         """Brings an answer forward by all that has been received. False: it must not be inserted."""
         bracket, ring = fill.bracket, self.ring
         assert bracket is not None
-        if not ring.admits(bracket.lower):
+        later = ring.after(bracket.lower)
+        if later is None:
             self.memory.count("ring_too_short")
             return False
         uncertain: list[Record] = []
         if bracket.uncertain.intervals:
             uncertain = [record for gtid in bracket.uncertain if (record := ring.get(gtid)) is not None]
         try:
-            conflicts = fill.bring_forward(uncertain, ring.after(bracket.lower))
+            conflicts = fill.bring_forward(uncertain, later)
         except EvaluationError:
             self.memory.count("evaluation_failed")
             return False
@@ -294,11 +295,6 @@ class State:
                 self.hot_keys.dropped(fill.reader, key)
             elif kept and self.hot_keys.by_reader:
                 self.hot_keys.held(fill.reader, key)
-
-    def hold(self, reader: ReaderNode, key: Key, params: Params) -> Held | None:
-        """The reader's key, linked to all that it is derived from; None if that is not all held, or the reader was
-        closed while somebody read it in steps: what it took up then, nobody would let go."""
-        return self.sieve.hold(reader, key, params) if reader.installed else None
 
     def check_invariants(self) -> None:
         """Raises AssertionError where the state contradicts itself."""

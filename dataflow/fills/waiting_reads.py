@@ -493,7 +493,7 @@ class Reads:
 
     def hold(self, reader: ReaderNode, key: Key, params: Params) -> Held | None:
         """The reader's key, linked to all that it is derived from; None if that is not all held."""
-        return self.state.hold(reader, key, params)
+        return self.sieve.hold(reader, key, params)
 
     @property
     def misses_pending(self) -> bool:

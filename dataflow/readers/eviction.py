@@ -55,8 +55,11 @@ class Sieve:
         self._places += 1
 
     def hold(self, reader: ReaderNode, key: Key, params: Params) -> Held | None:
-        """The reader's key, linked to all that it is derived from; None if that is not all held. Where it takes long to
-        tell (`ReaderNode.long`), the key is linked to the first of it, or as it was, and stale."""
+        """The reader's key, linked to all that it is derived from; None if that is not all held, or the reader was
+        closed while somebody read it in steps: what it took up then, nobody would let go. Where it takes long to tell
+        (`ReaderNode.long`), the key is linked to the first of it, or as it was, and stale."""
+        if not reader.installed:
+            return None
         long = False
         try:
             deps = reader.deps_of(key, params)

@@ -33,7 +33,7 @@ class Position:
 
     def text(self) -> str:
         """The GTID set that every hit now reflects. Called on every hit: the same str object until it changes."""
-        ring = self._engine.ring  # another one after each reset
+        ring = self._engine.state.ring  # another one after each reset
         if ring.pushed != self._text_pushed or ring is not self._text_ring:
             self._text_pushed, self._text_ring = ring.pushed, ring
             self._text = str(ring.position)

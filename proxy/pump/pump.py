@@ -191,8 +191,17 @@ class Pump:
                 self.on_differs(effect)
 
     def _see_to_more(self) -> None:
+        """Misses are asked for at once while nothing is under way; else they gather, so that they share an upquery."""
         if not self._scheduled and self.engine.misses_pending:
-            self._schedule()
+            in_flight = len(self.engine.unanswered)
+            if not in_flight:
+                self._flush()
+            elif in_flight >= BUSY:
+                self._scheduled = True
+                self._loop.call_later(BATCH_WINDOW, self._flush)
+            else:
+                self._scheduled = True
+                self._loop.call_soon(self._flush)
         if self.engine.unfinished and not self._going_on:
             self._going_on = True
             self._loop.call_soon(self._go_on)
@@ -206,18 +215,6 @@ class Pump:
         for number, future in list(self._waiters.items()):
             if not self.engine.waits(number) and not future.done():
                 future.set_exception(Fault("the engine has failed"))
-
-    def _schedule(self) -> None:
-        """Asks at once while nothing is under way; else lets misses gather, so that they share an upquery."""
-        in_flight = self.engine.unanswered
-        if not in_flight:
-            self._flush()
-            return
-        self._scheduled = True
-        if len(in_flight) >= BUSY:
-            self._loop.call_later(BATCH_WINDOW, self._flush)
-        else:
-            self._loop.call_soon(self._flush)
 
     def _flush(self) -> None:
         """Asks for as much as a step can. What that leaves has steps of its own."""

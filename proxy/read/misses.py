@@ -159,9 +159,9 @@ class Misses:
         opened = self._opened
         while True:
             met = demand is None or demand.met()
-            reader = opened.ready()
             found: Answer | Look | Due
-            found = opened.look(parameters) if met or reader is None else opened.plan.too_many(parameters)
+            found = opened.look(parameters) if met or opened.ready() is None else opened.plan.too_many(parameters)
+            reader = opened.plan.reader
             if isinstance(found, bytes | InSteps):
                 found = await self.look(parameters, found)
                 if isinstance(found, Answer):
@@ -385,7 +385,7 @@ class Misses:
         check = None
         if reader.program.levels:
             await run_in_slices(holes_below(reader, binding.keys, self.holes))
-        if self._opened.ready() is not reader:
+        if cache.reader is not reader and self._opened.ready() is not reader:
             raise PassThrough(NOT_COMPARED)  # it has another plan by now
         if cache.trust is not None:
             if cache.trust.suspicions:

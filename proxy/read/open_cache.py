@@ -49,6 +49,7 @@ class OpenCache:
         self._host = host
         self._cache = self.named = cache
         self._format = format_
+        self.count, self.recount = cache.count, cache.recount
         self.told = ToldHits(self, host.sampler)
         self.moments = Moments(self, host.pump.formats.wires[format_].clocks)
         self._batches = Batches(self, host, format_)
@@ -255,12 +256,6 @@ class OpenCache:
         self._cache.hits += 1
         if self._host.access_log is not None:
             self._host.access_log.hit_of(self._cache, parameters)
-
-    def count(self, served: Served) -> None:
-        self._cache.count(served)
-
-    def recount(self, served: Served | None) -> None:
-        self._cache.recount(served)
 
     @guarded
     def bound(self, parameters: Sequence[ParameterValue]) -> Key | Several | None:

@@ -148,7 +148,7 @@ def test_a_cache_that_goes_while_it_is_asked_where_a_key_is_has_no_miss() -> Non
     cache, asked = planned("rows")
 
     async def would_wait(*given: object) -> bool:
-        cache.named.dropped = True
+        cache.named.dropped, cache.named.reader = True, None
         cache.named.generation += 1
         return False
 

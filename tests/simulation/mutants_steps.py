@@ -10,6 +10,7 @@ from dataflow.fills.state import State
 from dataflow.fills.subscription import Subscriptions
 from dataflow.fills.waiting_reads import Reads
 from dataflow.held.bag import Bag
+from dataflow.readers.eviction import Sieve
 from dataflow.readers.in_steps import RowsAt
 from dataflow.readers.ranges import Range
 from proxy.read.misses import Misses
@@ -39,7 +40,7 @@ STEPS = (
     Mutant(
         "steps",
         "what is still to be inserted goes with a statement that empties its table",
-        edit(State, "_bring_rest", ("ring.after(at) if ring.admits(at) else None", "[]")),
+        edit(State, "_bring_rest", ("self.ring.after(at)", "[]")),
     ),
     Mutant(
         "steps",
@@ -74,7 +75,7 @@ STEPS = (
     Mutant(
         "steps",
         "a reader that was closed takes up no key",
-        edit(State, "hold", (" if reader.installed else None", "")),
+        edit(Sieve, "hold", ("if not reader.installed:", "if False:")),
         script="a_cache_is_dropped_while_its_keys_are_read",
     ),
     Mutant(

@@ -268,21 +268,21 @@ class Relay:
                 self.lose()
         except UpwellError as error:
             self.client.fail(error)
-        except Malformed:  # what MySQL has told us
-            self.lose()
-        except asyncio.CancelledError:  # of what MySQL was asked: its connection is lost
+        except (Malformed, asyncio.CancelledError):  # what MySQL has told us, or was asked: its connection is lost
             self.lose()
         except Exception:  # a fault of ours must not leave the client without an answer
             log.exception("a command of a session has failed")
             self.close()
-        await self._hear_verdict()
+        self.server.look()
+        if self._verdict is not None:
+            await self._hear(self._verdict)
         self.task = None
         if not self.client.alive:
             self.close()
         if self.closed:
             self.perhaps_ended()
             return
-        self.free(busy=any(exchange.visible for exchange in self.server.responses.exchanges))
+        self.free(busy=any([exchange.visible for exchange in self.server.responses.exchanges]))
         if self.client.out:
             self.client.flush()
         if not self.server.alive and not self.orphan:
@@ -374,13 +374,10 @@ class Relay:
         elif self._verdict is None:
             self._verdict = asyncio.get_running_loop().create_task(self._handler.outlive())
 
-    async def _hear_verdict(self) -> None:
+    async def _hear(self, verdict: asyncio.Task[None]) -> None:
         """No answer is given before: MySQL would not have answered a session that it has ended."""
-        self.server.look()
-        if self._verdict is None:
-            return
         try:
-            await asyncio.wait([self._verdict])
+            await asyncio.wait([verdict])
         except asyncio.CancelledError:  # the session is over
             self.lose()
         self._verdict = None
