@@ -5,9 +5,9 @@ https://dev.mysql.com/doc/dev/mysql-server/latest/page_protocol_com_stmt_execute
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Iterator
 from itertools import chain, repeat
+from struct import Struct
 
 from proxy.mysql.wire.bound_values import NULL_TYPE, READERS, UNSIGNED, NotDecoded, behind_values, read_types
 from proxy.mysql.wire.packets import Malformed, packet, read_lenenc_int
@@ -59,7 +59,7 @@ class BoundTypes:
     """
 
     __slots__ = (
-        "_attributes", "_count", "_owed", "before", "behind", "first", "fits", "kinds", "last", "nulled",
+        "_attributes", "_count", "_longs", "_owed", "before", "behind", "first", "fits", "kinds", "last", "nulled",
         "told", "turned", "types",
     )  # fmt: skip
 
@@ -84,6 +84,8 @@ class BoundTypes:
         # A cache may have answered executions since MySQL has executed it without a cursor, or may answer the one that
         # comes. Where MySQL resolves it anew as it opens a cursor, it answers the next one in a broken way (9.7).
         self.behind = False
+        # Of the last execution that `longs` has read: the types and kinds as of which, what stands before its values.
+        self._longs: tuple[Types | None, Types | None, bytes, Struct] = None, None, b"", Struct("")
 
     def turn(self, why: Why) -> None:
         """MySQL answers all that comes."""
@@ -277,6 +279,10 @@ class BoundTypes:
     def longs(self, data: bytes) -> tuple[int, ...] | None:
         """The values of an execution (its packet with the header), where all are 64-bit integers of which the types are
         known, and MySQL would not resolve it anew; else None."""
+        of_types, of_kinds, ahead, form = self._longs
+        alike = len(data) == form.size and of_types is self.types and of_kinds is self.kinds
+        if alike and data.startswith(ahead, 9):
+            return form.unpack(data)
         count = self._count
         if self.types != LONGLONG * count or self.kinds != self.types:
             return None
@@ -294,7 +300,9 @@ class BoundTypes:
             types_follow = 0
         if types_follow or data[before : before + (count + 7 >> 3)].strip(b"\0"):
             return None
-        return struct.unpack_from(f"<{count}q", data, start)
+        form = Struct(f"<{start}x{count}q")
+        self._longs = self.types, self.kinds, data[9:start], form
+        return form.unpack(data)
 
     def check_invariants(self) -> None:
         assert len(self._owed) <= 2, "more executions are owed than led to what is resolved"

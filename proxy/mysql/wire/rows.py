@@ -377,16 +377,15 @@ def join(parts: Sequence[bytes], *, eof: bool, short: bool = False) -> bytes:
                 raise TooLong
             return at_once(join_in_steps(parts, eof=eof))
         parts = some
-    rows = list(map(_WITHOUT_END[size], parts))
+    rows = [*map(_WITHOUT_END[size], parts[:-1]), parts[-1]]
     out = bytearray().join(rows)
-    numbers, count, length = _ORDER[first], len(rows), len(rows[0])
-    if len(set(map(len, rows))) == 1:
-        out[3::length] = (numbers * (count // 256 + 1))[:count]
+    numbers, count = _ORDER[first], len(rows)
+    if len(set(map(len, parts))) == 1:
+        out[3 : -size : len(parts[0]) - size] = (numbers * (count // 256 + 1))[:count]
     else:
         for at, number in zip(accumulate(map(len, rows[:-1]), initial=3), cycle(numbers), strict=False):
             out[at] = number
-    end = parts[-1]
-    out += b"%b%c%b" % (end[-size : 3 - size], numbers[count & 0xFF], end[4 - size :])
+    out[3 - size] = numbers[count & 0xFF]
     return bytes(out)
 
 
