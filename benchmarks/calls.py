@@ -228,9 +228,9 @@ def change(beside: Beside, reader: Reader, key: int) -> Iterator[Work]:
     with beside.direct() as writer:
 
         def written() -> None:
-            before = beside.call(lambda: engine.ring.pushed)
+            before = beside.call(lambda: engine.state.ring.pushed)
             writer.query(f"UPDATE item SET n = n + 1 WHERE id = {key}")
-            beside.until(lambda: engine.ring.pushed > before)
+            beside.until(lambda: engine.state.ring.pushed > before)
 
         beside.caught_up()
         written()

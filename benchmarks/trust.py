@@ -84,10 +84,10 @@ async def measured(bench: Bench, connection: Connection, settings: Sequence[str]
                 await read(times.cache, key)
         with connection.cursor() as cursor:
             for key in range(CHANGED):
-                pushed = [times.app.engine.ring.pushed for times in all_times]
+                pushed = [times.app.engine.state.ring.pushed for times in all_times]
                 cursor.execute(f"UPDATE items SET title = CONCAT(title, '.') WHERE id = {key + 1}")
                 for times, before in zip(all_times, pushed, strict=True):
-                    while times.app.engine.ring.pushed == before:
+                    while times.app.engine.state.ring.pushed == before:
                         await asyncio.sleep(0)
                 for times in rng.sample(all_times, len(all_times)):
                     times.changed.append(await read(times.cache, key + 1))

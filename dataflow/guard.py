@@ -25,7 +25,7 @@ class Guard:
     def __init__(self, engine: Engine, on_fault: OnFault) -> None:
         self._engine = engine
         self._on_fault = on_fault
-        engine.on_broken = self._broken
+        engine.inserting.on_broken = self._broken
 
     def flush(self) -> list[Effect]:
         """As the engine's; a reader's fault is not the others'."""
@@ -34,7 +34,7 @@ class Guard:
         except Exception as error:  # noqa: BLE001 - an edge: the fault is told, and what may be wrong is emptied
             self._on_fault("a flush", "", error)
             # A flush that fails would fail again: what it was to ask for is not asked for any more.
-            return [*self._reset(), *self._engine.fail_missed(_failed())]
+            return [*self._reset(), *self._engine.reads.fail_missed(_failed())]
 
     def _not_asked(self, reader: ReaderNode, reads: list[Read], error: Exception) -> list[Effect]:
         self._on_fault("asking", reader.plan.sql, error)
@@ -49,7 +49,7 @@ class Guard:
         return self._ended(fill)
 
     def on_failed(self, failed: UpqueryFailed) -> list[Effect]:
-        fill = self._engine.fill_of(failed.id)
+        fill = self._engine.fills.by_number.get(failed.id)
         try:
             return self._engine.on_failed(failed)
         except Exception as error:  # noqa: BLE001 - as above
@@ -98,18 +98,18 @@ class Guard:
         engine.state.abandon()
         if large is not None and large.event is event and large.outdated:
             # It has changed tables, too, that nobody wanted when it was received.
-            return self._reset(engine.ring.position.freeze().add(large.event.gtid))
+            return self._reset(engine.state.ring.position.freeze().add(large.event.gtid))
         if isinstance(event, Gap):
             return self._reset(event.position)
         gtid = getattr(event, "gtid", None)
-        if gtid is None or gtid in engine.ring.position or not isinstance(event, Transaction | Ddl):
+        if gtid is None or gtid in engine.state.ring.position or not isinstance(event, Transaction | Ddl):
             return self._reset()
         changed = event.tables if isinstance(event, Ddl) else frozenset(change.table for change in event.changes)
         try:
             return engine.on_stream(Ddl(gtid, "", changed))
         except Exception as error:  # noqa: BLE001 - as above
             self._on_fault("emptying", repr(changed), error)
-            return self._reset(engine.ring.position.freeze().add(gtid))  # the stream does not bring it again
+            return self._reset(engine.state.ring.position.freeze().add(gtid))  # the stream does not bring it again
 
     def go_on(self) -> list[Effect]:
         try:
@@ -135,7 +135,7 @@ class Guard:
     def _reset(self, position: GtidSet | None = None) -> list[Effect]:
         """`position`: from which on the stream goes on, if not from where it is."""
         engine = self._engine
-        effects = engine.reset(engine.ring.position.freeze() if position is None else position, "a fault of ours")
+        effects = engine.reset(engine.state.ring.position.freeze() if position is None else position, "a fault of ours")
         return effects + engine.fail_lost(_failed())
 
 

@@ -25,7 +25,8 @@ from time import monotonic
 import structlog
 
 from bulk.session import SparkSettings
-from dataflow.engine import FILL_PATIENCE, Engine
+from dataflow.engine import Engine
+from dataflow.fills.inserting import FILL_PATIENCE
 from dataflow.fills.shards import by_root
 from dataflow.messages import Ddl, Gap, Progress, Restarted, StreamEvent, Transaction
 from external_upquery.address import Upstream, is_loopback, parse_upstream
@@ -300,7 +301,7 @@ async def log_reads(app: App) -> None:
 def watch_of(engine: Engine, source: Source, router: Router) -> SourceWatch:
     longest = float("inf") if source.session_trackers else OF_SHARDS
     return SourceWatch(
-        source.upqueries.history, lambda: engine.ring.position.freeze(), router.accounts, longest=longest
+        source.upqueries.history, lambda: engine.state.ring.position.freeze(), router.accounts, longest=longest
     )
 
 

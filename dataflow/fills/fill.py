@@ -67,9 +67,10 @@ class Covered(dict[Key, Entry]):
 @dataclass(slots=True, eq=False)
 class Unasked:
     """Of a fill that no read asked for. `audits`: it inserts nothing, but is compared with what is held; `different`:
-    what differs. `rows`: those of its answer."""
+    what differs. `rows`: those of its answer. `ended`: where the fill is put when it has ended."""
 
     audits: bool = False
+    ended: list[Fill] = field(default_factory=list)
     different: list[tuple[Key, Params]] = field(default_factory=list)
     rows: int = 0
 

@@ -213,7 +213,7 @@ class State:
         steps the stream may go on, but for a transaction under way, which has to wait or to end.
 
         Requires: P contains its L and Q."""
-        if not self._brought_forward(fill):
+        if not fill.reader.installed or not self._brought_forward(fill):
             return
         at = NOTHING  # the position as the last step ended
 

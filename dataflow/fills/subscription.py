@@ -17,7 +17,7 @@ Invariants:
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Container, Iterable
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain
@@ -58,7 +58,7 @@ class Subscriptions:
     """All subscriptions, by number."""
 
     def __init__(self) -> None:
-        self._by_number: dict[int, Subscription] = {}
+        self.by_number: dict[int, Subscription] = {}
         self._watching: dict[Place, set[int]] = {}
         self.stale: set[int] = set()
         self.many, self.large_bytes = MANY, LARGE_BYTES  # of entries below an answer: more are told in steps
@@ -67,18 +67,15 @@ class Subscriptions:
         self._telling: tuple[int, Steps[list[Effect]]] | None = None  # the one of `_large` that is under way
 
     def start(self, number: int, reader: ReaderNode, key: Key, params: Params) -> None:
-        self._by_number[number] = Subscription(reader, key, params)
-
-    def concerns(self, number: int) -> bool:
-        return number in self._by_number
+        self.by_number[number] = Subscription(reader, key, params)
 
     def what(self, number: int) -> tuple[ReaderNode, Key, Params]:
-        subscription = self._by_number[number]
+        subscription = self.by_number[number]
         return subscription.reader, subscription.key, subscription.params
 
     def stop(self, number: int) -> None:
         """Ends one; not an error if it has ended. Its key may be evicted again when nobody else watches it."""
-        subscription = self._by_number.pop(number, None)
+        subscription = self.by_number.pop(number, None)
         self.stale.discard(number)
         self._tired.discard(number)
         self.large.pop(number, None)
@@ -96,16 +93,16 @@ class Subscriptions:
 
     def end_closed(self, reason: str) -> list[Changes]:
         """Ends all of readers that are closed, each with the reason."""
-        numbers = [number for number, subscription in self._by_number.items() if not subscription.reader.installed]
+        numbers = [number for number, subscription in self.by_number.items() if not subscription.reader.installed]
         return [effect for number in numbers for effect in self.end(number, reason)]
 
     def end_all(self, reason: str) -> list[Changes]:
         """Ends all, each with the reason."""
-        return [effect for number in list(self._by_number) for effect in self.end(number, reason)]
+        return [effect for number in list(self.by_number) for effect in self.end(number, reason)]
 
     def end(self, number: int, reason: str) -> list[Changes]:
         """A subscription is told no more: nobody asks for its rows. Nothing happens if there is none."""
-        if number not in self._by_number:
+        if number not in self.by_number:
             return []
         self.stop(number)
         return [Changes(number, lost=reason)]
@@ -132,7 +129,7 @@ class Subscriptions:
 
     def derive(self, number: int, hold: Hold) -> tuple[list[Effect], bool]:
         """After a change: what the subscriber must be told, and whether its key is a hole that must be filled first."""
-        subscription = self._by_number.get(number)
+        subscription = self.by_number.get(number)
         if subscription is None or self.in_steps(number):
             return [], False
         self.large.pop(number, None)
@@ -146,7 +143,7 @@ class Subscriptions:
 
     def filled(self, number: int, held: Held | None, rows: list[Row]) -> list[Effect]:
         """The key's rows at the position: told as the snapshot, or as the difference to what was told before."""
-        subscription = self._by_number.get(number)
+        subscription = self.by_number.get(number)
         if subscription is None:
             return []
         if held is None:
@@ -167,7 +164,7 @@ class Subscriptions:
     def in_steps(self, number: int) -> bool:
         """Whether the subscriber is to be told by `go_on`: its key is held, and its answer is large. Requires: it is
         not being read."""
-        subscription = self._by_number[number]
+        subscription = self.by_number[number]
         held = subscription.reader.entries.get(subscription.key)
         if held is None or number in self._tired:
             return False
@@ -202,7 +199,7 @@ class Subscriptions:
 
     def _tell(self, number: int, read: Callable[[Read], list[Effect]]) -> Steps[list[Effect]]:
         """What is to be told of one of `_large`, which it leaves, or is tried again."""
-        subscription = self._by_number[number]
+        subscription = self.by_number[number]
         reader, key, params, before = subscription.reader, subscription.key, subscription.params, subscription.rows
         held = reader.entries.get(key)
         found = HeldRows(reader, held, params) if held is not None else None
@@ -214,7 +211,7 @@ class Subscriptions:
                 changed = yield from differences(before, found.rows)
         except EvaluationError as error:
             return list(self.end(number, error.message))
-        if self._by_number.get(number) is not subscription or number not in self.large:
+        if self.by_number.get(number) is not subscription or number not in self.large:
             return []  # it has ended, or is being read
         if held is None or found is None:
             del self.large[number]
@@ -248,7 +245,16 @@ class Subscriptions:
         self.stale.update(self._watching.get(place, ()))
 
     def __len__(self) -> int:
-        return len(self._by_number)
+        return len(self.by_number)
+
+    def check_invariants(self, reads: Container[int]) -> None:
+        """`reads`: the waiters of all reads. Raises AssertionError where one does not hold."""
+        for number, subscription in self.by_number.items():
+            if number in reads or number in self.stale:
+                continue
+            held = subscription.reader.entries.get(subscription.key)
+            watched = number in self._watching.get((subscription.reader.tag, subscription.key), ())
+            assert held is not None and held.watch is not None and watched, f"nobody tells subscription {number}"
 
 
 def linked_rows(reader: ReaderNode, held: Held, params: Params) -> list[Row] | None:

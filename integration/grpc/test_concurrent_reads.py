@@ -78,7 +78,7 @@ class Readers:
         """While there are writers, and until there were hits, however busy the machine is with other things."""
         while any(writer.is_alive() for writer in self.writers) or self.hits <= HITS:
             writer = rng.choice(self.writers)
-            before = self.proxy.app.engine.ring.position.freeze()
+            before = self.proxy.app.engine.state.ring.position.freeze()
             if rng.random() < 0.25:
                 await self.read_list(rng, writer, before)
             else:
@@ -136,7 +136,7 @@ def test_hits_are_the_state_at_the_position_they_name(
                 readers = Readers(proxy, writers)
                 await asyncio.gather(*(readers.read(random.Random(number)) for number in range(READERS)))
             await proxy.caught_up()
-            final = proxy.app.engine.ring.position.freeze()
+            final = proxy.app.engine.state.ring.position.freeze()
             for writer in writers:
                 assert writer.written == TRANSACTIONS
                 for key in writer.keys:

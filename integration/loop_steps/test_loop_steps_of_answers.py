@@ -206,8 +206,8 @@ async def large(proxy: Proxy, say: Say) -> None:
     say("told: keys of many entries go")
     engine = proxy.app.engine
     await until(lambda: not len(engine.subscriptions))
-    evicted, engine.limit = engine.sieve.evicted, 0
-    engine.keep_limit()
+    evicted, engine.limit.bytes = engine.sieve.evicted, 0
+    engine.limit.keep()
     await until(lambda: not engine.memory.remains)
     assert engine.sieve.evicted > evicted
 
@@ -268,8 +268,8 @@ async def many(proxy: Proxy, say: Say) -> None:
     await proxy.write(f"UPDATE big SET n = n + 1 WHERE id < {LARGE}")
     await proxy.caught_up()
     say("most keys are evicted")
-    engine.limit = engine.memory.used // 10
-    await until(lambda: engine.memory.used <= engine.limit)
+    engine.limit.bytes = engine.memory.used // 10
+    await until(lambda: engine.memory.used <= engine.limit.bytes)
     say("TRUNCATE")
     await proxy.write("TRUNCATE TABLE small")
     await proxy.caught_up()

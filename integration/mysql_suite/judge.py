@@ -76,7 +76,7 @@ class Judge:
             cursor.execute("SELECT @@GLOBAL.gtid_executed")
             wanted = GtidSet.parse(cursor.fetchall()[0][0])
         engine = self.beside.proxy.app.engine
-        self.beside.until(lambda: wanted.issubset(engine.ring.position.freeze()) and not engine.waiting)
+        self.beside.until(lambda: wanted.issubset(engine.state.ring.position.freeze()) and not engine.inserting.waiting)
         caches = self.beside.proxy.app.catalog.caches
         self.beside.until(lambda: all(cache.state != "rebuilding" for cache in caches.values()))
 

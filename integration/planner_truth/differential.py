@@ -178,7 +178,7 @@ class Case:
         executed = (await asyncio.to_thread(self.proxy.mysql.execute, "SELECT @@GLOBAL.gtid_executed"))[0][0]
         wanted = GtidSet.parse(executed)
         app = self.proxy.app
-        while not wanted.issubset(app.engine.ring.position.freeze()) or app.engine.waiting:
+        while not wanted.issubset(app.engine.state.ring.position.freeze()) or app.engine.inserting.waiting:
             await self.proxy.client.status()
         await app.catalog.settled()
         app.engine.check_invariants()

@@ -25,8 +25,12 @@ from structlog.testing import capture_logs
 import dataflow.changes.dispatch
 import dataflow.engine
 import dataflow.fills.fill
+import dataflow.fills.inserting
 import dataflow.fills.insertion
 import dataflow.fills.state
+import dataflow.fills.under_way
+import dataflow.fills.waiting_reads
+import dataflow.readers.eviction
 import dataflow.readers.reader
 import external_upquery.executor
 import planner.matcher
@@ -101,11 +105,12 @@ READS: tuple[tuple[Any, str], ...] = (
     (dataflow.readers.reader.ReaderNode, "body"),
     (dataflow.readers.reader.ReaderNode, "derive"),
     (dataflow.readers.reader.ReaderNode, "finish_passed"),
-    (dataflow.engine.Engine, "read"),
-    (dataflow.engine.Engine, "hold"),
-    (dataflow.engine.Engine, "_start"),
-    (dataflow.engine.Engine, "_tell"),
-    (dataflow.engine.Engine, "_insert"),
+    (dataflow.fills.waiting_reads.Reads, "read"),
+    (dataflow.fills.waiting_reads.Reads, "_start"),
+    (dataflow.fills.waiting_reads.Reads, "tell"),
+    (dataflow.fills.under_way.FillsUnderWay, "begin"),
+    (dataflow.fills.inserting.Inserting, "_place"),
+    (dataflow.readers.eviction.Sieve, "hold"),
     (dataflow.fills.fill.Fill, "request"),
     (dataflow.fills.fill.Fill, "take"),
     (dataflow.fills.fill.Fill, "answer"),
@@ -303,7 +308,7 @@ EDGES = (
     Edge("Executions.look", ((proxy.mysql.reads.routes.Target, "bind"),), error=InvariantViolated),
     Edge("Router._matched", ((planner.matcher.QueryMatcher, "match"),)),
     Edge("Guard.flush", ((Engine, "flush"),)),
-    Edge("Guard._not_asked", ((Engine, "_ask_for"),)),
+    Edge("Guard._not_asked", ((dataflow.fills.waiting_reads.Reads, "_ask_for"),)),
     Edge("Guard.on_answer", ((Engine, "on_answer"),)),
     Edge("Guard.on_stream", ((Engine, "on_stream"),), times=1),
     Edge("Guard.begin", ((Engine, "begin"),), times=1),

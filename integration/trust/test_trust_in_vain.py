@@ -46,7 +46,7 @@ async def at_once(
     with monkeypatch.context() as patch:
         patch.setattr(pump, "_schedule", lambda: None)
         reading = [asyncio.create_task(read) for read in reads]
-        await until(lambda: sum(map(len, engine._missed.values())) == len(reading))
+        await until(lambda: sum(map(len, engine.reads.missed.values())) == len(reading))
     pump._flush()
     return [await read for read in reading]
 

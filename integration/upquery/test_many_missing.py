@@ -65,7 +65,7 @@ def test_what_cannot_be_filled_together_is_read_one_by_one(mysql: Server, databa
             await proxy.app.router.caches.create("c", "SELECT id, n FROM item WHERE id = ?", database)
             many = await proxy.client.cache("c").get_many(range(ROWS))
             assert [list(answer) for answer in many] == [[(id, 3 * id)] for id in range(ROWS)]
-            assert proxy.app.engine.memory.used <= proxy.app.engine.limit
+            assert proxy.app.engine.memory.used <= proxy.app.engine.limit.bytes
 
     run(scenario)
 

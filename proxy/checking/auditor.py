@@ -189,7 +189,7 @@ class Auditor:
             if started is None:
                 return None
             future = self._asked[cache, sql] = started
-        patience = PATIENCE + 2 * self._engine.latency.get(reader.tag, 0.0)
+        patience = PATIENCE + 2 * self._engine.fills.latency.get(reader.tag, 0.0)
         done, _ = await asyncio.wait((future,), timeout=patience)
         comparison = future.result() if done else None
         return comparison if comparison is not None and comparison.format_ == format_ else None
@@ -222,8 +222,7 @@ class Auditor:
             if trust is None or marks is None:  # what was derived in vain stays as it was
                 for item in new:
                     item.stale()
-        if self._engine.memory.used > self._engine.limit:
-            self._engine.keep_limit()
+        self._engine.limit.keep()
         if trust is None or marks is None:
             return None
         future: asyncio.Future[Comparison | None] = asyncio.get_running_loop().create_future()
@@ -249,7 +248,7 @@ class Auditor:
                 trust.explain()
             self._note_held(comparison, outcome, trust, ledger, began)
 
-        position = self._engine.ring.position.freeze()
+        position = self._engine.state.ring.position.freeze()
         comparison = Comparison(
             cache, reader, binding, together, format_, parameters, sql, position, marks, self._clock(), ended, body
         )
@@ -264,7 +263,7 @@ class Auditor:
         for key, params in binding.keys:
             if reader.memory.derived > until:
                 break
-            held.append(self._engine.hold(reader, key, params))
+            held.append(self._engine.sieve.hold(reader, key, params))
         return held
 
     def behind(self, hit: GivenHit) -> None:
@@ -385,7 +384,7 @@ class Auditor:
             return  # it has another plan by now, or none
         self.counters["caches_distrusted"] += 1
         self._refute(cache)
-        report(difference, str(self._engine.ring.position), self._source_version)
+        report(difference, str(self._engine.state.ring.position), self._source_version)
         moment = datetime.now(UTC).strftime("%Y-%m-%d %H:%M:%S")
         self._distrust(cache, f"at {moment} UTC its {difference.kind} was not MySQL's own answer")
 

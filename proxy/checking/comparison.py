@@ -246,7 +246,7 @@ class Comparer:
             comparison.cache.database,
             slow=True,
             checks=(Statement(sql),),  # its errors come with a bracket, too
-            shards=self._engine.where(comparison.reader, comparison.keys),
+            shards=self._engine.fills.where(comparison.reader, comparison.keys),
         )
         deadline = comparison.asked_at + PATIENCE
         self._submit(request, lambda result: self._on_answer(comparison, result), deadline)
@@ -351,7 +351,7 @@ class Comparer:
         if not comparison.untouched:
             self._end(comparison, Outcome.UNKNOWN)
             return
-        missing = comparison.bracket.needed.difference(self._engine.ring.position.freeze())
+        missing = comparison.bracket.needed.difference(self._engine.state.ring.position.freeze())
         if missing:
             comparison.lacks = missing.last()
             return
@@ -359,7 +359,7 @@ class Comparer:
 
     def _judge(self, comparison: Comparison) -> None:
         """Ends it; if the answer is large, in several steps of the loop."""
-        comparison.at = str(self._engine.ring.position)
+        comparison.at = str(self._engine.state.ring.position)
         try:
             if comparison.large:
                 task = asyncio.get_running_loop().create_task(self._judge_metered(comparison))
@@ -398,7 +398,7 @@ class Comparer:
                 if comparison.told is None:
                     body = await encode_in_slices(encode, self._join(comparison.format_), comparison.held)
                 outcome = comparison.judge(verdict, body)
-                comparison.at = str(self._engine.ring.position)
+                comparison.at = str(self._engine.state.ring.position)
                 if outcome is not Outcome.DIFFERENT and not comparison.untouched:
                     outcome = Outcome.UNKNOWN  # readers that have come since may have been shown more
         except Exception:  # an edge, as above

@@ -110,7 +110,7 @@ class Suspicions:
                 self._ask(suspicion)
 
     def _look(self, suspicion: Suspicion, needed: GtidSet) -> None:
-        missing = needed.difference(self._engine.ring.position.freeze())
+        missing = needed.difference(self._engine.state.ring.position.freeze())
         if missing:
             suspicion.lacks = missing.last()
         else:

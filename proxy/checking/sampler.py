@@ -137,7 +137,7 @@ class Sampler:
             return None
         if marks is None:
             return None
-        position, now = self._engine.ring.position.freeze(), self._clock()
+        position, now = self._engine.state.ring.position.freeze(), self._clock()
         made = Comparison(
             cache, reader, binding, together, format_, parameters, sql, position, marks, now, self._on_end, body
         )
@@ -194,7 +194,7 @@ class Sampler:
             too_many=list((mine - theirs).elements())[:LOGGED_ROWS],
             missing=list((theirs - mine).elements())[:LOGGED_ROWS],
             position_of_the_hit=str(sample.position),
-            position=str(self._engine.ring.position),
+            position=str(self._engine.state.ring.position),
             lower=str(bracket.lower) if bracket is not None else "",
             uncertain=str(bracket.uncertain) if bracket is not None else "",
             server_uuid=bracket.history if bracket is not None else "",

@@ -391,7 +391,7 @@ class Bulk:
         """Raises DoesNotFit where it can be told that not all keys fit: the others will be as large as those held."""
         if not reader.entries:
             return
-        room = FULL * self._engine.limit - self._engine.memory.used
+        room = FULL * self._engine.limit.bytes - self._engine.memory.used
         more = progress.keys - max(progress.held, len(reader.entries))
         of_one = held_bytes(reader) / len(reader.entries)
         if (needed := more * of_one) > room:

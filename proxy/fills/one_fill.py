@@ -167,7 +167,7 @@ class BulkFill:
             raise CannotFill(f"cache {self._cache.name!r} was dropped meanwhile")
         if self._cache.reader is not self._reader:
             raise PlannedAgain
-        used, limit = self._engine.memory.used, self._engine.limit
+        used, limit = self._engine.memory.used, self._engine.limit.bytes
         if used > FULL * limit and not self._audits:
             raise CannotFill(
                 f"{self._progress.held:,} of {self._progress.keys:,} keys are held, and {used:,} of the {limit:,} bytes"

@@ -27,9 +27,9 @@ class Position:
         self._engine = engine
         self._clock = clock
         self._changed_at = clock()
-        self._ring = engine.ring  # that `moment` is of
-        self.moment = Moment(0, engine.ring.pushed)
-        self._text, self._text_ring, self._text_pushed = "", engine.ring, -1
+        self._ring = engine.state.ring  # that `moment` is of
+        self.moment = Moment(0, engine.state.ring.pushed)
+        self._text, self._text_ring, self._text_pushed = "", engine.state.ring, -1
 
     def text(self) -> str:
         """The GTID set that every hit now reflects. Called on every hit: the same str object until it changes."""
@@ -41,7 +41,7 @@ class Position:
 
     def text_with(self, more: GtidSet) -> str:
         """The position and these transactions: what an entry ahead of the position reflects."""
-        return str(self._engine.ring.position.freeze().union(more))
+        return str(self._engine.state.ring.position.freeze().union(more))
 
     def text_at(self, moment: Moment) -> str:
         """The position then; "" where it is too long ago to be told."""

@@ -55,7 +55,7 @@ def resident_bytes() -> int:
 
 
 class MemoryGuard:
-    """Adjusts `engine.limit` so that what the cache has grown the process by stays below `limit` bytes.
+    """Adjusts `engine.limit.bytes` so that what the cache has grown the process by stays below `limit` bytes.
 
     Invariants:
     1. `_most_used`, `_most_grown` and `_charged` never fall, and `_charged` is at most `_most_grown`.
@@ -89,14 +89,13 @@ class MemoryGuard:
         self._apply()
         if self.factor > TOLD_FACTOR and not self._told:
             self._told = True
-            log.warning("memory_limit_lowered", limit=self._limit, held=self._engine.limit, why=WHY_LOWERED)
+            log.warning("memory_limit_lowered", limit=self._limit, held=self._engine.limit.bytes, why=WHY_LOWERED)
 
     def check_invariants(self) -> None:
         assert 0 <= self._charged <= self._most_grown, "more is charged than has grown"
         assert 1.0 <= self.factor <= MOST_FACTOR, self.factor
 
     def _apply(self) -> None:
-        engine = self._engine
-        engine.limit = int(self._limit / self.factor)
-        if engine.memory.used > engine.limit:
-            engine.keep_limit()
+        limit = self._engine.limit
+        limit.bytes = int(self._limit / self.factor)
+        limit.keep()

@@ -127,11 +127,11 @@ class Pump:
         self._waiters[number] = future
         try:
             read = Read(number, reader, keys, demand=demand, check=check, doubted=doubted, holes=holes or {})
-            self.handle(self.engine.read(read))
+            self.handle(self.engine.reads.read(read))
             return await future
         finally:
             if self._waiters.pop(number, None) is not None:
-                for abandoned in self.engine.cancel(number):
+                for abandoned in self.engine.reads.cancel(number):
                     self._executor.cancel(abandoned)
 
     async def _found(self, find: FindShards, reader: ReaderNode, keys: Bound) -> None:
@@ -153,7 +153,7 @@ class Pump:
         if self._executor.full:
             return True  # the question where they are would wait, too
         await self._found(self._find_shards, reader, keys)
-        return self._executor.would_wait(self.engine.where(reader, keys), reader.tables)
+        return self._executor.would_wait(self.engine.fills.where(reader, keys), reader.tables)
 
     def handle(self, effects: list[Effect]) -> None:
         """Delivers what the engine returned, and sees to it that new misses are asked for."""
@@ -192,8 +192,9 @@ class Pump:
 
     def _see_to_more(self) -> None:
         """Misses are asked for at once while nothing is under way; else they gather, so that they share an upquery."""
-        if not self._scheduled and self.engine.misses_pending:
-            in_flight = len(self.engine.unanswered)
+        reads = self.engine.reads
+        if not self._scheduled and (reads.missed or reads.unsettled):
+            in_flight = len(self.engine.fills.unanswered)
             if not in_flight:
                 self._flush()
             elif in_flight >= BUSY:
@@ -213,7 +214,7 @@ class Pump:
     def _fail_lost(self) -> None:
         """After a fault: what the engine had to tell some who wait was lost with its step."""
         for number, future in list(self._waiters.items()):
-            if not self.engine.waits(number) and not future.done():
+            if number not in self.engine.reads.waiting and not future.done():
                 future.set_exception(Fault("the engine has failed"))
 
     def _flush(self) -> None:
@@ -222,7 +223,8 @@ class Pump:
         try:
             self.handle(self._guard.flush())
         finally:
-            self._scheduled = self.engine.misses_pending
+            reads = self.engine.reads
+            self._scheduled = bool(reads.missed or reads.unsettled)
             if self._scheduled:
                 self._loop.call_soon(self._flush)
 
@@ -235,7 +237,7 @@ class Pump:
 
     def _deliver(self, result: UpqueryAnswer | UpqueryFailed) -> None:
         if isinstance(result, UpqueryAnswer):
-            fill = self.engine.fill_of(result.id)
+            fill = self.engine.fills.by_number.get(result.id)
             if fill is None or not fill.is_large(result):
                 self.handle(self._guard.on_answer(result, fill))
                 return
@@ -250,7 +252,7 @@ class Pump:
         slices = Slices()
         for _ in fill.prepare(answer):
             await slices.turn()
-            if self.engine.fill_of(answer.id) is not fill:
+            if self.engine.fills.by_number.get(answer.id) is not fill:
                 return  # nobody waits for it any more
         self.handle(self._guard.on_answer(answer, fill))
 
@@ -265,7 +267,7 @@ class Pump:
     ) -> UpqueryRequest | None:
         """As the engine's. The caller has it run, by `run` or elsewhere, and its result comes to `deliver`; `told` gets
         what came of it."""
-        request = self.engine.fill_unasked(reader, keys)
+        request = self.engine.unasked.fill(reader, keys)
         if request is not None:
             self._unasked[request.id] = told
         return request
@@ -274,7 +276,7 @@ class Pump:
         self, reader: ReaderNode, keys: dict[Key, Params], told: Callable[[Filled], None]
     ) -> UpqueryRequest | None:
         """Likewise, to compare what is held of these keys."""
-        request = self.engine.audit(reader, keys)
+        request = self.engine.unasked.audit(reader, keys)
         if request is not None:
             self._unasked[request.id] = told
         return request
@@ -285,7 +287,7 @@ class Pump:
 
     def repair(self, reader: ReaderNode, keys: Iterable[Key]) -> int:
         """As the engine's."""
-        return self.engine.repair(reader, keys)
+        return self.engine.unasked.repair(reader, keys)
 
     def deliver(self, result: UpqueryAnswer | UpqueryFailed) -> None:
         """The result of an upquery of `fill_unasked` that was run elsewhere."""
@@ -296,7 +298,7 @@ class Pump:
         for number in numbers:
             if self._unasked.pop(number, None) is not None:
                 self._executor.cancel(number)
-        self.engine.drop_unasked(numbers)
+        self.engine.unasked.drop(numbers)
 
     # -- the stream --------------------------------------------------------------------------------------------------
 

@@ -30,6 +30,6 @@ class Tidying:
         until = perf_counter() + SLICE
         more = True
         while more and perf_counter() < until:
-            more = self._engine.tidy(TOGETHER)
+            more = self._engine.limit.tidy(TOGETHER)
         if more:
             self._soon()

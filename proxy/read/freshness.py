@@ -56,7 +56,7 @@ class Freshener:
         return self.engine.state.ring.position.covers(needed)
 
     def missing(self, needed: GtidSet) -> GtidSet:
-        return needed.difference(self.engine.ring.position.freeze())
+        return needed.difference(self.engine.state.ring.position.freeze())
 
     @property
     def waiting(self) -> int:

@@ -56,7 +56,7 @@ class HeldAnswers:
         joined: bool,
     ) -> Seen:
         keys = binding.keys
-        seconds = self._host.engine.latency.get(reader.tag, 0.0) if trust is not None else 0.0
+        seconds = self._host.engine.fills.latency.get(reader.tag, 0.0) if trust is not None else 0.0
         if not keys:
             if trust is not None and _holds_back(trust.of_derived(seconds, given=given), None, due):
                 return Missing.HELD_BACK
@@ -75,7 +75,7 @@ class HeldAnswers:
                     return found
                 parts.append(found)
         finally:
-            self._host.keep_limit()  # keys may have been taken up, also where one cannot be computed
+            self._host.engine.limit.keep()  # keys may have been taken up, also where one cannot be computed
         if len(parts) == 1 or not joined:
             return parts[0]
         try:
@@ -126,7 +126,7 @@ class HeldAnswers:
         given: bool,
     ) -> Seen:
         # Another reader's fills may have left all that this key needs.
-        held = reader.entries.get(key) or self._host.engine.hold(reader, key, params)
+        held = reader.entries.get(key) or self._host.engine.sieve.hold(reader, key, params)
         if held is None:
             return Missing.HOLE
         if trust is not None and _holds_back(trust.of_held(held, seconds, given=given), held, due):
@@ -149,7 +149,7 @@ class HeldAnswers:
         try:
             return self._looked_at(reader, key, params, None, 0.0, [], given=True)
         finally:
-            self._host.keep_limit()  # it may have been taken up
+            self._host.engine.limit.keep()  # it may have been taken up
 
 
 def _holds_back(compared: Compared, held: Held | None, due: list[Held | None]) -> bool:

@@ -39,12 +39,7 @@ class ReadHost:
         default_factory=lambda: {Served.HIT.value: Histogram(), Served.MISS.value: Histogram()}
     )
 
-    def keep_limit(self) -> None:
-        """After answers were encoded and stored: evicts if that passed the limit."""
-        if self.engine.memory.used > self.engine.limit:
-            self.engine.keep_limit()
-
     @property
     def memory_is_short(self) -> bool:
         """Whether keys may soon have to go: then it is noted which are asked for."""
-        return self.engine.memory.used > SHORT * self.engine.limit
+        return self.engine.memory.used > SHORT * self.engine.limit.bytes

@@ -98,7 +98,7 @@ def list_lookup(
         rows: list[bytes] = list(map(row_of, keys))  # type: ignore[arg-type]  # None is looked for next
         if not all(rows):
             complete = _complete(rows, entry, keys, format_)
-            host.keep_limit()  # what is listed takes memory
+            host.engine.limit.keep()  # what is listed takes memory
             if not complete:
                 return None
         elif host.memory_is_short:

@@ -328,7 +328,7 @@ class Misses:
         encoded = await encode_in_slices(reader.encoders[self._format], self._join, rows)
         if held.alive and held.version == version and held.body(self._format) is None:
             reader.store(held, self._format, encoded)
-            self._host.keep_limit()
+            self._host.engine.limit.keep()
         return True
 
     def answer_ahead(
@@ -345,10 +345,10 @@ class Misses:
         found = reader.answer_ahead(params)
         if found is None or (demand is not None and not demand.met_ahead(found[1])):
             return None
-        held = self._host.engine.hold(reader, key, params)
+        held = self._host.engine.sieve.hold(reader, key, params)
         if held is not None:
             held.visited = True
-        self._host.keep_limit()
+        self._host.engine.limit.keep()
         self._host.engine.memory.count("hits_ahead")
         self._log(binding, HIT, 0)
         return found
@@ -363,7 +363,7 @@ class Misses:
         cache, host = self._cache, self._host
         assert self._opened.plan.reader is not None
         ((key, params),) = binding.keys
-        held = host.engine.hold(self._opened.plan.reader, key, params)
+        held = host.engine.sieve.hold(self._opened.plan.reader, key, params)
         cut = held.deps[0].cut if held is not None else None
         horizon = host.position.text_with(lower.union(cut.doubt)) if cut is not None and cut.doubt else ""
         body = self._opened.plan.reader.encoders[self._format](rows)
@@ -472,7 +472,7 @@ class Misses:
         for key, params in binding.keys:
             for tried in range(MOST_LARGE):
                 await slices.turn()
-                held = self._host.engine.hold(reader, key, params)
+                held = self._host.engine.sieve.hold(reader, key, params)
                 if held is None:
                     return False
                 if held.version is not None:

@@ -74,7 +74,7 @@ class Passing:
         """Any text that only reads. Raises as `read_cache`."""
         self.count += 1
         read = partial(self._executor.read, sql, database, tables=tables)
-        since = self._engine.ring.position.freeze()
+        since = self._engine.state.ring.position.freeze()
         passed = await read()
         if not since.issubset(GtidSet.parse(passed.executed)):
             # The stream tells of a transaction before it is visible: hits may have shown what this lacks.

@@ -123,9 +123,9 @@ def test_lists_weigh_as_much_as_they_are_work() -> None:
     node = rig.readers[0]
     for number in range(30):
         params = tuple(range(number, number + 500)), (1, 2, 3)
-        rig.engine.read(Read(number, node, [(node.key_of(params), params)]))
+        rig.engine.reads.read(Read(number, node, [(node.key_of(params), params)]))
     asked = []
-    while rig.engine.misses_pending:
+    while rig.engine.reads.pending:
         asked.append([len(request.statements) for request in rig.asked()])
     assert asked == [[4]] * 7 + [[2]], "each is 500 values in the text, and 1,500 in the index"
 

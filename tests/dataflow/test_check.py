@@ -55,7 +55,7 @@ class Plain:
 def ask(rig: Rig, check: Plain | None, *keys: int, reader: int = 0) -> int:
     node = rig.readers[reader]
     rig.waiter += 1
-    rig.engine.read(Read(rig.waiter, node, [(node.key_of((key,)), (key,)) for key in keys], check=check))
+    rig.engine.reads.read(Read(rig.waiter, node, [(node.key_of((key,)), (key,)) for key in keys], check=check))
     return rig.waiter
 
 
@@ -119,7 +119,7 @@ def test_that_who_asked_for_the_check_went_away_proves_nothing() -> None:
     rig = Rig(ROWS)
     checked, plain = ask(rig, Plain(), 7), ask(rig, None, 7)
     (request,) = rig.asked()
-    assert rig.engine.cancel(checked) == []
+    assert rig.engine.reads.cancel(checked) == []
     effects = answer(rig, request, [(7, 1, 10)], own=[SourceError(1038, "HY001", "out of sort memory")])
     assert effects == [Ready(plain, [(1, 10)], gtids(1))] and rig.readers[0].entries[7].unseen
 
@@ -195,7 +195,7 @@ def test_a_difference_ends_the_subscriptions_that_wait_for_the_fill(told: bool) 
 def test_of_a_list_that_several_fills_bring_nothing_counts_as_compared() -> None:
     rig = Rig(ROWS)
     reader = rig.readers[0]
-    rig.engine.read(Read(1, reader, [(key, (key,)) for key in range(101)], doubted=True))
+    rig.engine.reads.read(Read(1, reader, [(key, (key,)) for key in range(101)], doubted=True))
     for request in rig.asked():
         answer(rig, request, [], own=[])
     assert len(reader.entries) == 101 and all(held.unseen for held in reader.entries.values())

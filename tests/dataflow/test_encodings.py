@@ -17,7 +17,7 @@ def rig_of_two_formats() -> Rig:
 
 def held_key(rig: Rig) -> Held:
     reader = rig.readers[0]
-    held = rig.engine.hold(reader, reader.key_of((7,)), (7,))
+    held = rig.engine.sieve.hold(reader, reader.key_of((7,)), (7,))
     assert held is not None
     return held
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import pytest
 
-import dataflow.engine
+import dataflow.fills.inserting
 import dataflow.fills.waiting_reads
 from dataflow.fills.read import Read
 from dataflow.messages import Effect, Failed, Gap, Ready, Transaction, UpqueryAnswer, UpqueryFailed, UpqueryRequest
@@ -73,7 +73,7 @@ def test_answer_of_a_server_that_the_stream_does_not_follow_moves_no_position() 
     rig.read(9)
     (request,) = rig.asked()
     rig.answer(request, [], lower=gtids(1), server=NEW)
-    assert rig.engine.ring.position.freeze() == gtids(1, 2)
+    assert rig.engine.state.ring.position.freeze() == gtids(1, 2)
 
 
 def test_answer_of_a_server_whose_stream_is_not_followed_is_told_and_not_held() -> None:
@@ -120,7 +120,7 @@ def test_what_mysql_says_of_several_keys_together_is_told_nobody_whose_key_it_ma
     (ready,) = rig.answer(good, [(7, 1, 10)], lower=gtids(1))
     assert isinstance(ready, Ready) and (ready.waiter, ready.rows) == (1, [(1, 10)])
     assert rig.held(7) == rig.held(9) == [(1, 10)] and rig.held(8) is None
-    assert rig.engine.upqueries_in_flight == 0 and not rig.engine.misses_pending
+    assert len(rig.engine.fills.unanswered) == 0 and not rig.engine.reads.pending
 
 
 def test_one_key_among_many_that_mysql_refuses_costs_some_dozen_upqueries() -> None:
@@ -131,7 +131,7 @@ def test_one_key_among_many_that_mysql_refuses_costs_some_dozen_upqueries() -> N
     while requests := rig.asked():
         for request in requests:
             asked += 1
-            fill = rig.engine.fill_of(request.id)
+            fill = rig.engine.fills.by_number.get(request.id)
             assert fill is not None
             if 66 in fill.keys:
                 told += len(rig.engine.on_failed(UpqueryFailed(request.id, SourceError(1690, "22003", "no"))))
@@ -155,18 +155,18 @@ def test_a_flush_asks_for_as_much_as_a_step_can(monkeypatch: pytest.MonkeyPatch)
     rig = Rig("SELECT id, v FROM t WHERE k IN (?...)", ROWS + " AND v > 3")
     lists = [(1, 2, 3), (3, 4), (5, 6, 7, 8, 9, 10), (1, 2)]
     for waiter, keys in enumerate(lists, 1):
-        rig.engine.read(Read(waiter, rig.readers[0], [(key, (key,)) for key in keys]))
+        rig.engine.reads.read(Read(waiter, rig.readers[0], [(key, (key,)) for key in keys]))
     rig.waiter = len(lists)
     rig.read(11, reader=1)
     asked = []
-    while rig.engine.misses_pending:
+    while rig.engine.reads.pending:
         asked.append(rig.asked())
-    fills = [[[*rig.engine._fills[one.id].whole] for one in requests] for requests in asked]
+    fills = [[[*rig.engine.fills.by_number[one.id].whole] for one in requests] for requests in asked]
     assert fills == [[[1, 2, 3]], [[4]], [[5, 6, 7, 8, 9, 10]], [[11]]], "the last list waits for the first one's"
     requests = [one for requests in asked for one in requests]
     ready: dict[int, int] = {}
     for request in requests:
-        rows: list[Row] = [(key, key, key) for key in rig.engine._fills[request.id].whole]
+        rows: list[Row] = [(key, key, key) for key in rig.engine.fills.by_number[request.id].whole]
         for effect in rig.answer(request, rows, lower=gtids(1)):
             assert isinstance(effect, Ready)
             ready[effect.waiter] = len(effect.rows)
@@ -180,7 +180,7 @@ LISTS = "SELECT id, v FROM t WHERE k IN (?...)"
 def read_lists(rig: Rig, *lists: Sequence[int]) -> None:
     for keys in lists:
         rig.waiter += 1
-        rig.engine.read(Read(rig.waiter, rig.readers[0], [(key, (key,)) for key in keys]))
+        rig.engine.reads.read(Read(rig.waiter, rig.readers[0], [(key, (key,)) for key in keys]))
 
 
 def test_many_who_wait_for_the_same_keys_are_answered_in_several_steps(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -200,21 +200,21 @@ def test_many_who_wait_for_the_same_keys_are_answered_in_several_steps(monkeypat
     monkeypatch.setattr(ReaderNode, "answer", counted)
     steps: list[list[Effect]] = []
     requests = []
-    while rig.engine.misses_pending:
+    while rig.engine.reads.pending:
         requests += rig.asked()
     for request in requests:
-        rows: list[Row] = [(key, key, key) for key in rig.engine._fills[request.id].whole]
+        rows: list[Row] = [(key, key, key) for key in rig.engine.fills.by_number[request.id].whole]
         steps.append(rig.answer(request, rows, lower=gtids(1)))
         assert sum(looked) <= 30, "those whose other fills are under way are not looked at"
         looked.clear()
-    while rig.engine.misses_pending:
+    while rig.engine.reads.pending:
         steps.append(rig.engine.flush())
         assert sum(looked) <= 30
         looked.clear()
     ready = [effect for effects in steps for effect in effects]
     assert all(isinstance(effect, Ready) and len(effect.rows) == 10 for effect in ready)
     assert sorted(effect.waiter for effect in ready if isinstance(effect, Ready)) == list(range(1, 8))
-    assert not rig.engine._reads and reader.installed
+    assert not rig.engine.reads.waiting and reader.installed
     rig.engine.check_invariants()
 
 
@@ -225,28 +225,28 @@ def test_a_read_that_is_still_to_be_looked_at_can_end(monkeypatch: pytest.Monkey
         rig = Rig(LISTS)
         read_lists(rig, *[(1, 2)] * 4)
         requests = []
-        while rig.engine.misses_pending:
+        while rig.engine.reads.pending:
             requests += rig.asked()
         for request in requests:
-            (key,) = rig.engine._fills[request.id].whole
+            (key,) = rig.engine.fills.by_number[request.id].whole
             rig.answer(request, [(key, key, key)], lower=gtids(1))
-        waiting = sorted(rig.engine._unsettled)
-        assert waiting == [2, 3, 4] and rig.engine.misses_pending
+        waiting = sorted(rig.engine.reads.unsettled)
+        assert waiting == [2, 3, 4] and rig.engine.reads.pending
         match ending:
             case "cancelled":
                 for waiter in waiting:
-                    assert rig.engine.cancel(waiter) == []
-                assert not rig.engine.misses_pending
+                    assert rig.engine.reads.cancel(waiter) == []
+                assert not rig.engine.reads.pending
             case "dropped":
                 assert [one.waiter for one in rig.engine.close(rig.readers) if isinstance(one, Failed)] == waiting
                 assert rig.engine.flush() == []
             case "failed":
-                failed = rig.engine.fail_missed(Fault("a test"))
+                failed = rig.engine.reads.fail_missed(Fault("a test"))
                 assert [one.waiter for one in failed if isinstance(one, Failed)] == waiting
             case "lost":
                 assert rig.engine.fail_lost(Fault("a test")) == [], "they are looked at yet"
                 assert len(rig.engine.flush()) == 1 and len(rig.engine.flush()) == 1 and len(rig.engine.flush()) == 1
-        assert not rig.engine._reads and not rig.engine.misses_pending
+        assert not rig.engine.reads.waiting and not rig.engine.reads.pending
 
 
 def test_value_out_of_range_is_left_to_mysql() -> None:
@@ -291,14 +291,14 @@ def test_what_a_later_reading_finds_rolled_back_is_waited_for_no_more() -> None:
     rig = Rig(ROWS, ahead_fills=False)
     rig.read(1)
     (first,) = rig.asked()
-    assert rig.engine.upqueries_in_flight == 1
+    assert len(rig.engine.fills.unanswered) == 1
     rig.answer(first, [(1, 4, 5)], lower=gtids(1), owned=gtids(2))
-    assert (rig.engine.upqueries_in_flight, rig.engine.waiting, rig.held(1)) == (0, 1, None)
+    assert (len(rig.engine.fills.unanswered), rig.engine.inserting.waiting, rig.held(1)) == (0, 1, None)
     for key, owned, waiting in ((2, gtids(2), 2), (3, gtids(), 0)):
         rig.read(key)
         (request,) = rig.asked()
         rig.answer(request, [], lower=gtids(1), owned=owned)
-        assert rig.engine.waiting == waiting
+        assert rig.engine.inserting.waiting == waiting
     assert rig.held(1) == [(4, 5)]
     assert rig.engine.memory.counters["rolled_back_cleared"] == 2
 
@@ -309,10 +309,10 @@ def test_many_who_wait_for_one_answer_are_told_in_several_steps() -> None:
         rig = Rig(LISTS)
         read_lists(rig, *[range(100)] * lists)
         requests: list[UpqueryRequest] = []
-        while rig.engine.misses_pending:
+        while rig.engine.reads.pending:
             requests += rig.asked()
         (request,) = requests
-        fill = rig.engine._fills[request.id]
+        fill = rig.engine.fills.by_number[request.id]
         rows: list[Row] = [(key, key, key) for key in range(100)]
         answer = UpqueryAnswer(request.id, Bracket(OLD, gtids(1), gtids(), gtids(1)), (rows,))
         assert fill.is_large(answer) == (steps > 0)
@@ -327,49 +327,49 @@ def test_answers_that_waited_are_inserted_a_few_at_a_time_and_brought_forward_by
     ahead: bool,
 ) -> None:
     rig = Rig(ROWS, ahead_fills=ahead)
-    rig.engine.most_inserted = 2
+    rig.engine.inserting.most = 2
     for key in range(6):
         rig.read(key)
         (request,) = rig.asked()
         rig.answer(request, [(key, key, 5)], lower=gtids(1, 2))
-    assert rig.engine.waiting == (0 if ahead else 6)
+    assert rig.engine.inserting.waiting == (0 if ahead else 6)
     rig.change(2)
     steps = 0
     while rig.engine.unfinished:
         key = 3 + steps
         rig.change(3 + steps, ((key, key, 5), (key, key, 6)))
         steps += 1
-    assert steps == 2 and rig.engine.waiting == 0
+    assert steps == 2 and rig.engine.inserting.waiting == 0
     assert [rig.held(key) for key in range(6)] == [[(key, 6 if key in (3, 4) else 5)] for key in range(6)]
 
 
 def test_where_many_answers_have_waited_for_an_event_none_is_inserted_in_its_step(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(dataflow.engine, "MOST_ARRIVED", 2)
+    monkeypatch.setattr(dataflow.fills.inserting, "MOST_ARRIVED", 2)
     rig = Rig(ROWS, ahead_fills=False)
     for key in range(3):
         rig.read(key)
         (request,) = rig.asked()
         rig.answer(request, [(key, key, 5)], lower=gtids(1, 2))
     rig.change(2)
-    assert rig.engine.unfinished and rig.engine.waiting == 3
+    assert rig.engine.unfinished and rig.engine.inserting.waiting == 3
     rig.engine.go_on()
     assert not rig.engine.unfinished and [rig.held(key) for key in range(3)] == [[(key, 5)] for key in range(3)]
 
 
 def test_answers_that_are_to_be_inserted_are_asked_for_again_where_history_is_lost() -> None:
     rig = Rig(ROWS, ahead_fills=False)
-    rig.engine.most_inserted = 1
+    rig.engine.inserting.most = 1
     for key in range(3):
         rig.engine.on_stream(Transaction(Gtid(OLD, 10 + key), []))
         rig.read(key)
         (request,) = rig.asked()
         rig.answer(request, [(key, key, 5)], lower=gtids(1, 2))
     rig.change(2)
-    assert rig.engine.unfinished and len(rig.engine._reads) == 2
+    assert rig.engine.unfinished and len(rig.engine.reads.waiting) == 2
     rig.engine.on_stream(Gap("test", gtids(1, 2, 10, 11, 12, 13)))
-    assert not rig.engine.unfinished and rig.engine.waiting == 0
+    assert not rig.engine.unfinished and rig.engine.inserting.waiting == 0
     (request,) = rig.asked()
     lower = gtids(1, 2, 10, 11, 12, 13)
     effects = rig.answer(request, [(1, 1, 5), (2, 2, 5)], lower=lower)

@@ -9,8 +9,10 @@ import pytest
 
 from dataflow.engine import Engine
 from dataflow.fills.fill import Fill
+from dataflow.fills.inserting import Inserting
 from dataflow.fills.read import Read
 from dataflow.fills.state import State
+from dataflow.fills.waiting_reads import Reads
 from dataflow.guard import Guard
 from dataflow.messages import (
     Changes,
@@ -23,6 +25,7 @@ from dataflow.messages import (
     UpqueryFailed,
     UpqueryRequest,
 )
+from dataflow.readers.memory_limit import MemoryLimit
 from dataflow.readers.reader import ReaderNode
 from gtid_tracker.bracket import Bracket
 from gtid_tracker.gtid import Gtid
@@ -67,7 +70,7 @@ def test_a_fill_that_cannot_be_inserted_fails_its_own_reads_only(how: str, monke
     rig = Guarded(ROWS, WIDE)
     for reader in (0, 1):
         waiting_for_2(rig, reader)
-    assert rig.engine.waiting == 2
+    assert rig.engine.inserting.waiting == 2
     failing(monkeypatch, State, "insertion", lambda state, fill: fill.reader is rig.readers[0])
     if how == "arrived":
         effects = rig.guard.on_stream(Transaction(Gtid(OLD, 2), []))
@@ -75,13 +78,12 @@ def test_a_fill_that_cannot_be_inserted_fails_its_own_reads_only(how: str, monke
         rig.read(2, reader=1)
         (request,) = rig.asked()
         late = gtids(1, 9, 10)
-        effects = rig.guard.on_answer(
-            UpqueryAnswer(request.id, Bracket(OLD, late, NOTHING, late), ([],)), rig.engine.fill_of(request.id)
-        )
+        answer = UpqueryAnswer(request.id, Bracket(OLD, late, NOTHING, late), ([],))
+        effects = rig.guard.on_answer(answer, rig.engine.fills.by_number[request.id])
     assert rig.faults == ["an answer"]
     assert [effect.waiter for effect in effects if isinstance(effect, Failed)] == [1]
     assert 2 in [effect.waiter for effect in effects if isinstance(effect, Ready)]
-    assert not rig.engine.waiting and not rig.engine._fills and not rig.engine._reads
+    assert not rig.engine.inserting.waiting and not rig.engine.fills.by_number and not rig.engine.reads.waiting
     assert rig.held(1) is None and rig.held(1, reader=1) == [(4, 5)]
     assert rig.engine.memory.counters["resets"] == 0
 
@@ -95,7 +97,7 @@ def test_a_fault_while_history_is_forgotten_does_not_keep_the_old_position(monke
     failing(monkeypatch, Engine, "_ask_again", lambda engine: bool(faults and faults.pop()))
     rig.guard.on_stream(Gap("RESET BINARY LOGS AND GTIDS", NOTHING))
     assert rig.faults == ["a change"]
-    assert rig.engine.ring.position.freeze() == NOTHING
+    assert rig.engine.state.ring.position.freeze() == NOTHING
     rig.fill_from({4: (4, 1, 5)}, 1)
     assert rig.held(1) == [(4, 5)]
     rig.change(1, ((4, 1, 5), (4, 1, 6)))
@@ -110,12 +112,12 @@ def test_reads_of_lost_history_are_asked_for_again_once_each() -> None:
         rig.read(key)
         rig.asked()
     engine = rig.engine
-    both = next(iter(engine._reads.values()))
+    both = next(iter(engine.reads.waiting.values()))
     both.keys += [(node.key_of((key,)), (key,)) for key in (2, 3)]
-    attempts = {read.waiter: read.attempts for read in engine._reads.values()}
+    attempts = {read.waiter: read.attempts for read in engine.reads.waiting.values()}
     rig.guard.on_stream(Gap("test", gtids(1)))
-    assert {read.waiter: read.attempts - 1 for read in engine._reads.values()} == attempts
-    assert len(engine._missed[node]) == 3 and not engine._fills
+    assert {read.waiter: read.attempts - 1 for read in engine.reads.waiting.values()} == attempts
+    assert len(engine.reads.missed[node]) == 3 and not engine.fills.by_number
 
 
 def test_a_flush_that_fails_leaves_no_fill_behind(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -137,10 +139,10 @@ def test_a_flush_that_fails_leaves_no_fill_behind(monkeypatch: pytest.MonkeyPatc
     assert rig.faults == ["asking"]
     (request,) = [effect for effect in effects if isinstance(effect, UpqueryRequest)]
     assert sum(isinstance(effect, Failed) for effect in effects) == 150
-    assert set(rig.engine._fills) == {earlier.id, request.id} and rig.engine.upqueries_in_flight == 2
+    assert set(rig.engine.fills.by_number) == {earlier.id, request.id} and len(rig.engine.fills.unanswered) == 2
     answers = [*rig.answer(earlier, [], lower=gtids(1)), *rig.answer(request, [], lower=gtids(1))]
     assert [effect.waiter for effect in answers if isinstance(effect, Ready)] == [1, 152]
-    assert rig.engine.upqueries_in_flight == 0 and not rig.engine._reads
+    assert len(rig.engine.fills.unanswered) == 0 and not rig.engine.reads.waiting
     rig.read(5)
     assert rig.asked(), "the key is asked for anew"
 
@@ -153,12 +155,12 @@ def test_a_fault_after_an_upquery_has_failed_is_told(monkeypatch: pytest.MonkeyP
     failing(monkeypatch, Engine, "between", lambda engine: bool(faults and faults.pop()))
     rig.guard.on_failed(UpqueryFailed(request.id, SourceDown("gone")))
     assert rig.faults == ["a failed upquery"]
-    assert not rig.engine.waits(1) and not rig.engine._fills
+    assert 1 not in rig.engine.reads.waiting and not rig.engine.fills.by_number
 
 
 def test_a_fault_while_answers_that_waited_are_inserted_makes_all_a_hole(monkeypatch: pytest.MonkeyPatch) -> None:
     rig = Guarded(ROWS)
-    rig.engine.most_inserted = 1
+    rig.engine.inserting.most = 1
     for key in (1, 2):
         rig.read(key)
         (request,) = rig.asked()
@@ -166,7 +168,7 @@ def test_a_fault_while_answers_that_waited_are_inserted_makes_all_a_hole(monkeyp
     rig.change(2)
     assert rig.engine.unfinished and rig.held(1) == [(1, 5)]
     faults = [True]
-    failing(monkeypatch, Engine, "_insert_due", lambda engine: bool(faults and faults.pop()))
+    failing(monkeypatch, Inserting, "insert_due", lambda engine: bool(faults and faults.pop()))
     rig.guard.go_on()
     assert rig.faults == ["answers that waited"]
     assert not rig.engine.unfinished and rig.held(1) is None and rig.held(2) is None
@@ -177,11 +179,10 @@ def test_a_fault_in_an_answer_fails_who_waits_for_it(monkeypatch: pytest.MonkeyP
     rig.read(1)
     (request,) = rig.asked()
     failing(monkeypatch, ReaderNode, "derive", lambda *given: True)
-    (effect,) = rig.guard.on_answer(
-        UpqueryAnswer(request.id, Bracket(OLD, gtids(1), NOTHING, gtids(1)), ([],)), rig.engine.fill_of(request.id)
-    )
+    answer = UpqueryAnswer(request.id, Bracket(OLD, gtids(1), NOTHING, gtids(1)), ([],))
+    (effect,) = rig.guard.on_answer(answer, rig.engine.fills.by_number[request.id])
     assert isinstance(effect, Failed) and isinstance(effect.error, Fault)
-    assert not rig.engine._fills and not rig.engine._reads
+    assert not rig.engine.fills.by_number and not rig.engine.reads.waiting
 
 
 def test_a_fault_after_subscribers_were_to_be_told_ends_the_subscriptions(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -190,14 +191,14 @@ def test_a_fault_after_subscribers_were_to_be_told_ends_the_subscriptions(monkey
     rig.engine.subscribe(1000, rig.readers[0], 1, (1,))
     (request,) = rig.asked()
     rig.answer(request, [(1, 4, 5)], lower=gtids(1))
-    rig.engine.limit = 0
+    rig.engine.limit.bytes = 0
     faults = [True]
-    failing(monkeypatch, Engine, "keep_limit", lambda engine: bool(faults and faults.pop()))
+    failing(monkeypatch, MemoryLimit, "keep", lambda engine: bool(faults and faults.pop()))
     change = TableChanges("test.t", [((4, 1, 5), (4, 1, 6))])
     (end,) = rig.guard.on_stream(Transaction(Gtid(OLD, 2), [change]))
     assert rig.faults == ["a change"]
     assert isinstance(end, Changes) and end.lost
-    assert len(rig.engine.subscriptions) == 0 and not rig.engine._reads
+    assert len(rig.engine.subscriptions) == 0 and not rig.engine.reads.waiting
 
 
 def test_a_flush_that_fails_behind_a_subscriber_s_first_rows_ends_the_subscription(
@@ -207,11 +208,11 @@ def test_a_flush_that_fails_behind_a_subscriber_s_first_rows_ends_the_subscripti
     rig = Guarded(ROWS)
     reader = rig.readers[0]
     rig.engine.subscribe(1000, reader, 1, (1,))
-    rig.engine.read(Read(1, reader, [(2, (2,))]))
+    rig.engine.reads.read(Read(1, reader, [(2, (2,))]))
     for key in (1, 2):  # held by now: nothing is to be asked for
         entry = reader.nodes[0].load(key, [(key, key, 5)])
         reader.nodes[0].insert(entry)
-    failing(monkeypatch, Engine, "_settle", lambda engine, read: read.waiter == 1)
+    failing(monkeypatch, Reads, "_settle", lambda engine, read: read.waiter == 1)
     effects = rig.guard.flush()
     assert rig.faults == ["asking"]
     assert [effect.lost != "" for effect in effects if isinstance(effect, Changes)] == [True]

@@ -9,10 +9,10 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from dataflow.entries import GONE, HELD_BYTES, Held
-from dataflow.fills.waiting_reads import EVICTING
 from dataflow.held.arrangement import Memory
 from dataflow.messages import Pair
 from dataflow.readers.eviction import GOING, Sieve
+from dataflow.readers.memory_limit import EVICTING
 from sqltypes.expression import Row
 from tests.support.engine_rig import Rig, gtids
 
@@ -294,14 +294,14 @@ def test_an_engine_that_holds_far_too_much_evicts_in_steps() -> None:
     engine = rig.engine
     more: list[bool] = []
     engine.memory.remains.on_more = lambda: more.append(True)
-    engine.limit = engine.memory.used // 10
-    engine.keep_limit()
+    engine.limit.bytes = engine.memory.used // 10
+    engine.limit.keep()
     assert 100 <= engine.sieve.evicted <= EVICTING // GOING and more
     engine.check_invariants()
     steps = 0
-    while engine.tidy(50):
+    while engine.limit.tidy(50):
         steps += 1
-    assert engine.memory.used <= engine.limit and engine.sieve.evicted > 1700 and steps > 10
+    assert engine.memory.used <= engine.limit.bytes and engine.sieve.evicted > 1700 and steps > 10
     engine.check_invariants()
 
 
@@ -311,9 +311,9 @@ def test_where_nothing_may_go_evicting_ends() -> None:
         rig.fill_from({key: (key, key, 0)}, key)
     for held in rig.readers[0].entries.values():
         held.watch = lambda: None
-    rig.engine.limit = 0
-    rig.engine.keep_limit()
+    rig.engine.limit.bytes = 0
+    rig.engine.limit.keep()
     for _ in range(300):
-        if not rig.engine.tidy(1):
+        if not rig.engine.limit.tidy(1):
             break
-    assert not rig.engine.tidy(1) and rig.engine.sieve.evicted == 0
+    assert not rig.engine.limit.tidy(1) and rig.engine.sieve.evicted == 0

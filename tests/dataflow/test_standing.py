@@ -176,7 +176,7 @@ def test_only_of_what_grows_it_is_asked_how_far_an_answer_reaches() -> None:
             rig.read(*params)
             for request in rig.asked():
                 ends: list[list[Row]] = [[(None,)] for _ in request.statements[1:]]
-                rig.answer(request, [(1, 1)], *ends, lower=rig.engine.ring.position.freeze())
+                rig.answer(request, [(1, 1)], *ends, lower=rig.engine.state.ring.position.freeze())
         rig.engine.check_invariants()
     assert [each.position for each in node.crossings] == [0]
     assert filled_times < 25, "one for each month, once it is known what grows"
@@ -195,7 +195,7 @@ def filled(rig: Rig, rows: dict[int, tuple[int, int, int]], key: int, least: int
         for crossing in request.statements[1:]:  # where it is asked
             assert crossing.sql == f"SELECT MIN(`v`) FROM `test`.`t` WHERE `v` > {least} AND `k` IN ({key})"
             answers.append([(min((v for _, k, v in rows.values() if k == key and v > least), default=None),)])
-        rig.answer(request, *answers, lower=rig.engine.ring.position.freeze())
+        rig.answer(request, *answers, lower=rig.engine.state.ring.position.freeze())
 
 
 MAINTAINED = "SELECT COUNT(*) AS n, MAX(id) AS m FROM t WHERE k = ? AND NOT (v <= ? OR v = 3)"

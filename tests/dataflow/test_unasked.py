@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dataflow.engine import FILL_PATIENCE
+from dataflow.fills.inserting import FILL_PATIENCE
 from dataflow.messages import Ddl, Effect, Filled, Gap, Ready, UpqueryFailed, UpqueryRequest
 from dataflow.readers.derivation import Params
 from dataflow.readers.reader import ReaderNode
@@ -21,7 +21,7 @@ def keys_of(reader: ReaderNode, *values: int) -> dict[Key, Params]:
 
 
 def unasked(rig: Rig, *values: int) -> UpqueryRequest:
-    request = rig.engine.fill_unasked(rig.readers[0], keys_of(rig.readers[0], *values))
+    request = rig.engine.unasked.fill(rig.readers[0], keys_of(rig.readers[0], *values))
     assert request is not None
     return request
 
@@ -51,7 +51,7 @@ def test_a_slice_is_inserted_with_its_own_bracket_and_holds_keys_without_rows() 
 def test_what_is_held_is_not_asked_for_again() -> None:
     rig = Rig(ROWS)
     rig.answer(unasked(rig, 7), [], lower=gtids(1))
-    assert rig.engine.fill_unasked(rig.readers[0], keys_of(rig.readers[0], 7)) is None
+    assert rig.engine.unasked.fill(rig.readers[0], keys_of(rig.readers[0], 7)) is None
     request = unasked(rig, 7, 8)
     assert "7" not in request.statements[0].sql and "8" in request.statements[0].sql
 
@@ -84,9 +84,9 @@ def test_what_no_read_asked_for_is_given_only_once_it_was_looked_at() -> None:
 def test_slices_are_no_measure_of_what_upqueries_take_and_let_misses_go_at_once() -> None:
     rig = Rig(ROWS)
     request = unasked(rig, 7)
-    assert rig.engine.upqueries_in_flight == 0
+    assert len(rig.engine.fills.unanswered) == 0
     rig.answer(request, [], lower=gtids(1))
-    assert rig.engine.latency == {}
+    assert rig.engine.fills.latency == {}
     assert rig.engine.memory.counters["unasked_upqueries"] == 1
     assert rig.engine.memory.counters["upqueries"] == 0
 
@@ -152,12 +152,12 @@ def test_what_is_there_for_another_reader_is_held_for_this_one_too() -> None:
     rig = Rig(ROWS, "SELECT v, id FROM t WHERE k = ?")
     rig.answer(unasked(rig, 7), [(7, 1, 10)], lower=gtids(1))
     other = rig.readers[1]
-    assert rig.engine.fill_unasked(other, keys_of(other, 7)) is None
+    assert rig.engine.unasked.fill(other, keys_of(other, 7)) is None
     assert list(other.entries) == [7] and rig.held(7, reader=1) == [(10, 1)]
 
 
 def audited(rig: Rig, *values: int) -> UpqueryRequest:
-    request = rig.engine.audit(rig.readers[0], keys_of(rig.readers[0], *values))
+    request = rig.engine.unasked.audit(rig.readers[0], keys_of(rig.readers[0], *values))
     assert request is not None
     return request
 
@@ -179,7 +179,7 @@ def test_an_audit_compares_at_the_position_and_inserts_nothing() -> None:
     assert differing(effects) == [([7, 8], [])]
     assert rig.engine.memory.counters["audited_keys"] == 4
     assert rig.engine.memory.counters["audit_differences"] == 2
-    assert rig.engine.repair(rig.readers[0], [7, 9]) == 1
+    assert rig.engine.unasked.repair(rig.readers[0], [7, 9]) == 1
     assert rig.held(7) is None and rig.held(8) == []
 
 
@@ -209,13 +209,13 @@ def test_of_a_closed_reader_nothing_is_asked_for_and_nothing_inserted() -> None:
     request = unasked(rig, 7)
     rig.engine.remove(reader)
     assert outcome(rig.answer(request, [(7, 1, 10)], lower=gtids(1))) == [(1, [7])]
-    assert rig.engine.fill_unasked(reader, keys_of(reader, 8)) is None
+    assert rig.engine.unasked.fill(reader, keys_of(reader, 8)) is None
 
 
 def test_what_is_dropped_is_not_told_of() -> None:
     rig = Rig(ROWS)
     first, second = unasked(rig, 7), unasked(rig, 8)
-    rig.engine.drop_unasked([first.id])
+    rig.engine.unasked.drop([first.id])
     assert rig.answer(first, [], lower=gtids(1)) == []
     assert outcome(rig.answer(second, [], lower=gtids(1))) == [(1, [])]
 

@@ -43,9 +43,9 @@ class Lists:
     def fill(self, keys: Sequence[int], rows: int, *more: list[Row]) -> None:
         """So many rows for each."""
         self.rig.waiter += 1
-        self.rig.engine.read(Read(self.rig.waiter, self.reader, self.binder.bind((tuple(keys),)).keys))
+        self.rig.engine.reads.read(Read(self.rig.waiter, self.reader, self.binder.bind((tuple(keys),)).keys))
         for request in [effect for effect in self.rig.engine.flush() if isinstance(effect, UpqueryRequest)]:
-            fill = self.rig.engine.fill_of(request.id)
+            fill = self.rig.engine.fills.by_number.get(request.id)
             assert fill is not None
             answer: list[Row] = [(key, cast(int, key) * 10_000 + at, 1) for key in fill.keys for at in range(rows)]
             self.rig.answer(request, answer, *more, lower=gtids(1))

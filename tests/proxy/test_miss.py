@@ -78,12 +78,12 @@ def test_a_slow_answer_that_is_due_stays_due_until_it_is_given(monkeypatch: pyte
     large, small = (1, 2), (3, 4)
     for number, params in enumerate((large, small), 1):
         engine = host.engine
-        engine.read(Read(number, reader, [(reader.key_of(params), params)]))
+        engine.reads.read(Read(number, reader, [(reader.key_of(params), params)]))
         (upquery,) = [one for one in engine.flush() if isinstance(one, UpqueryRequest)]
         at = Bracket("", GtidSet.empty(), GtidSet.empty(), GtidSet.empty())
         engine.on_answer(UpqueryAnswer(upquery.id, at, ([(number,)],)))
-        host.engine.hold(reader, reader.key_of(params), params).stale()
-    host.engine.latency[reader.tag] = 2 * SLOW_SECONDS
+        host.engine.sieve.hold(reader, reader.key_of(params), params).stale()
+    host.engine.fills.latency[reader.tag] = 2 * SLOW_SECONDS
     monkeypatch.setattr(type(reader), "is_large", lambda _, held, format_: held.key == reader.key_of(large))
     assert cache.hit(large) is None and not compared
     assert cache.hit(small) is not None and compared == [small]
@@ -99,12 +99,12 @@ def test_a_due_answer_whose_read_is_cancelled_stays_due(monkeypatch: pytest.Monk
     host: Any = cache._host
     params, engine = (1, 2), host.engine
     key = reader.key_of(params)
-    engine.read(Read(1, reader, [(key, params)]))
+    engine.reads.read(Read(1, reader, [(key, params)]))
     (upquery,) = [one for one in engine.flush() if isinstance(one, UpqueryRequest)]
     at = Bracket("", GtidSet.empty(), GtidSet.empty(), GtidSet.empty())
     engine.on_answer(UpqueryAnswer(upquery.id, at, ([(1,)],)))
-    host.engine.latency[reader.tag] = 2 * SLOW_SECONDS
-    held = host.engine.hold(reader, key, params)
+    host.engine.fills.latency[reader.tag] = 2 * SLOW_SECONDS
+    held = host.engine.sieve.hold(reader, key, params)
     held.stale()
     monkeypatch.setattr(type(reader), "is_large", lambda *given: True)
 

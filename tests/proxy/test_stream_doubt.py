@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataflow.engine import FILL_PATIENCE
+from dataflow.fills.inserting import FILL_PATIENCE
 from proxy.app import stream_doubt
 from tests.support.engine_rig import NEW, OLD, ROWS, Rig, gtids
 

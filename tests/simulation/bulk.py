@@ -38,7 +38,7 @@ class Bulk:
         requests = []
         self._fills += 1
         for at in range(0, len(keys), keys_of_a_slice):
-            request = self._engine.fill_unasked(cache.reader, dict(keys[at : at + keys_of_a_slice]))
+            request = self._engine.unasked.fill(cache.reader, dict(keys[at : at + keys_of_a_slice]))
             if request is not None:
                 self._slices[request.id] = self._fills
                 requests.append(request)
@@ -49,7 +49,7 @@ class Bulk:
         assert cache.reader is not None
         reader = cache.reader
         keys = {key: reader.params_of(held) for key, held in reader.entries.items()}
-        request = self._engine.audit(reader, keys)
+        request = self._engine.unasked.audit(reader, keys)
         if request is None:
             return []
         self._fills += 1
@@ -63,7 +63,7 @@ class Bulk:
             return set()
         chosen = fills[at % len(fills)]
         gone = {number for number, fill in self._slices.items() if fill == chosen}
-        self._engine.drop_unasked(gone)
+        self._engine.unasked.drop(gone)
         self._slices = {number: fill for number, fill in self._slices.items() if fill != chosen}
         return gone
 

@@ -61,7 +61,7 @@ class DeskHost(ReadHost):
 
     @property
     def memory_is_short(self) -> bool:
-        return self.engine.memory.used > self.engine.limit // 2
+        return self.engine.memory.used > self.engine.limit.bytes // 2
 
 
 class Desk:

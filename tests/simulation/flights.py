@@ -90,7 +90,7 @@ class Asked:
     needed: GtidSet
 
     def met(self) -> bool:
-        return self.engine.ring.position.covers(self.needed)
+        return self.engine.state.ring.position.covers(self.needed)
 
     def met_by(self, lower: GtidSet, sent_at: float) -> bool:
         return self.needed.issubset(lower)

@@ -6,7 +6,8 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from dataflow.engine import FILL_PATIENCE, Engine
+from dataflow.engine import Engine
+from dataflow.fills.inserting import FILL_PATIENCE
 from dataflow.messages import Ddl, Effect, Gap, Restarted, StreamEvent
 from gtid_tracker.gtid import GtidSet
 from proxy.app import stream_doubt
@@ -80,7 +81,7 @@ class Following:
 
     @property
     def position(self) -> GtidSet:
-        return self.engine.ring.position.freeze()
+        return self.engine.state.ring.position.freeze()
 
     @property
     def left(self) -> int:
@@ -107,7 +108,7 @@ class Following:
         commit = feed.next()
         if commit is None:
             return
-        known = commit.gtid in self.engine.ring.position
+        known = commit.gtid in self.engine.state.ring.position
         if known and commit.kind == "load":
             return  # the stream itself passes over what it has given
         event = commit.event(self.engine.graph.wanted(), self.position)
@@ -145,7 +146,7 @@ class Following:
     def _apply(self, commit: Commit, feed: Feed) -> None:
         """To the tables at the position. Where a later one of the binlog is in it already (commits out of order, and
         history was lost), that one's rows are newer."""
-        if any(later.gtid in self.engine.ring.position for later in feed.to_come()):
+        if any(later.gtid in self.engine.state.ring.position for later in feed.to_come()):
             state = self.source.state_at(self.position.add(commit.gtid), strict=False)
             if state is not None:
                 self.at_position.become(state)

@@ -20,9 +20,11 @@ import dataflow.readers.reader
 from dataflow.engine import Engine
 from dataflow.entries import Held
 from dataflow.fills.fill import Fill
+from dataflow.fills.inserting import Inserting
 from dataflow.fills.insertion import Insertion
 from dataflow.fills.source_history import SourceHistory
 from dataflow.fills.state import State
+from dataflow.fills.waiting_reads import Reads
 from dataflow.held.arrangement import Arrangement
 from dataflow.messages import Ddl
 from dataflow.operators.aggregate import AggregateNode
@@ -58,17 +60,17 @@ def after_images_only(self: AnswerNode, watch: Any, pairs: Any) -> Any:
     return values_of(self, watch, [(None, after) for _, after in pairs])
 
 
-def insert_all_that_wait(self: Engine) -> list[Any]:
+def insert_all_that_wait(self: Inserting) -> list[Any]:
     effects: list[Any] = []
     for fill in self._waits:
-        effects += self._insert(fill) if not fill.ahead else ()
+        effects += self._place(fill, self._state.insertion(fill)) if not fill.ahead else ()
     return effects
 
 
-insert_ahead = Engine._insert_ahead
+insert_ahead = Inserting._insert_ahead
 
 
-def forgetting_the_cut(self: Engine, fill: Fill) -> None:
+def forgetting_the_cut(self: Inserting, fill: Fill) -> None:
     insert_ahead(self, fill)
     if fill.ahead:
         fill.promote()
@@ -115,18 +117,18 @@ MUTANTS = (
     Mutant(
         "bracket",
         "an answer waits for what is in doubt, too",
-        edit(Engine, "_answered", ("bracket.needed", "bracket.lower")),
+        edit(Inserting, "add", ("bracket.needed", "bracket.lower")),
     ),
-    Mutant("bracket", "a timeout resolves nothing", attribute(Engine, "tick", insert_all_that_wait)),
+    Mutant("bracket", "a timeout resolves nothing", attribute(Inserting, "drop_overdue", insert_all_that_wait)),
     Mutant(
         "bracket",
         "only a later reading tells of a rollback",
-        edit(Engine, "_clear_rolled_back", (" or current.sent <= fill.answered", "")),
+        edit(Inserting, "clear_rolled_back", (" or current.sent <= fill.answered", "")),
     ),
     Mutant(
         "bracket",
         "what a restart has lost was not rolled back",
-        edit(Engine, "_clear_rolled_back", ("answer.connected_at >= fill.sent_at", "False")),
+        edit(Inserting, "clear_rolled_back", ("answer.connected_at >= fill.sent_at", "False")),
         script="lost_transaction_taken_for_rolled_back",
     ),
     Mutant(
@@ -240,7 +242,7 @@ MUTANTS = (
     Mutant(
         "ahead",
         "the cut is kept until the position contains it",
-        attribute(Engine, "_insert_ahead", forgetting_the_cut),
+        attribute(Inserting, "_insert_ahead", forgetting_the_cut),
     ),
     Mutant(
         "ahead",
@@ -290,7 +292,7 @@ MUTANTS = (
         "the before image counts (rows)",
         edit(RowsNode, "change", ("self._put(entries, old, self._narrow(before), None)", "pass")),
     ),
-    Mutant("never stale", "memory is bounded", edit(Engine, "between", ("self.keep_limit()", "pass"))),
+    Mutant("never stale", "memory is bounded", edit(Engine, "between", ("self.limit.keep()", "pass"))),
     # what a read may be told
     Mutant(
         "reads",
@@ -331,7 +333,7 @@ MUTANTS = (
     Mutant(
         "reads",
         "nothing is told older than the position at its start",
-        edit(Engine, "_tell", ("not read.since.issubset(fill.bracket.lower)", "False")),
+        edit(Reads, "tell", ("not read.since.issubset(fill.bracket.lower)", "False")),
     ),
     Mutant("reads", "who asks for GTIDs is told them (upqueries)", attribute(Asked, "met_by", always)),
     Mutant("reads", "who asks for GTIDs is told them (the position)", attribute(Asked, "met", always)),
@@ -425,7 +427,7 @@ MUTANTS = (
     Mutant(
         "events",
         "after lost history upqueries are sent again",
-        edit(Engine, "_ask_again", ("list(self._fills.values())", "()")),
+        edit(Engine, "_ask_again", ("list(self.fills.by_number.values())", "()")),
     ),
     # what has not changed since an earlier position
     Mutant(
@@ -479,7 +481,7 @@ MUTANTS = (
     Mutant(
         "trust",
         "a difference ends the subscriptions that wait",
-        edit(Engine, "_give_up", ("self.subscriptions.end(read.waiter, told)", "()")),
+        edit(Reads, "give_up", ("self._subscriptions.end(read.waiter, told)", "()")),
         script="difference_ends_a_waiting_subscription",
     ),
     Mutant("since", "every key of a list counts", edit(OpenCache, "peek_since", (".keys:", ".keys[:1]:"))),

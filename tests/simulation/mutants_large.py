@@ -12,6 +12,7 @@ import dataflow.operators.rows
 import dataflow.operators.topk
 from dataflow.changes.large_change import LargeChange
 from dataflow.engine import Engine
+from dataflow.fills.inserting import Inserting
 from dataflow.fills.state import State
 from dataflow.held.arrangement import Arrangement, LinearArrangement
 from dataflow.operators.answer import AnswerNode
@@ -91,12 +92,12 @@ LARGE_CHANGES = (
         "nothing that it concerns is inserted while it is under way",
         all_of(
             edit(
-                Engine,
-                "_answered",
-                ("if self.state.under_way is not None and self.state.delays", "if False and self.state.delays"),
+                Inserting,
+                "add",
+                ("if self._state.under_way is not None and self._state.delays", "if False and self._state.delays"),
             ),
-            edit(Engine, "_insert_due", ("0 if self.state.under_way is not None else ", "")),
-            edit(Engine, "go_on", ("self._inserting and self.state.under_way is None", "self._inserting")),
+            edit(Inserting, "insert_due", ("0 if self._state.under_way is not None else ", "")),
+            edit(Inserting, "go_on", ("self.begun and self._state.under_way is None", "self.begun")),
         ),
     ),
     Mutant(

@@ -37,7 +37,7 @@ def at_the_next_shard(self: Sharded, request: UpqueryRequest) -> Flight:
 
 def over_a_gap(self: Comparer, comparison: Comparison) -> None:
     """What was asked for before it is compared with what is held after it."""
-    if comparison.position.issubset(self._engine.ring.position.freeze()):
+    if comparison.position.issubset(self._engine.state.ring.position.freeze()):
         look_again(self, comparison)
     elif at_once(comparison.held_in_steps()) is not None:
         self._judge(comparison)
@@ -86,7 +86,7 @@ SHARDED_TRIALS = (
                 "_on_told",
                 (
                     " or not comparison.position.issubset(bracket.lower)",
-                    " or comparison.position.issubset(self._engine.ring.position.freeze()) "
+                    " or comparison.position.issubset(self._engine.state.ring.position.freeze()) "
                     "and not comparison.position.issubset(bracket.lower)",
                 ),
             ),

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from dataflow.engine import Engine
+from dataflow.fills.inserting import Inserting
 from dataflow.fills.source_history import SourceHistory
 from dataflow.messages import Progress, UpqueryRequest
 from gtid_tracker.bracket import NOTHING, Bracket
@@ -107,7 +107,7 @@ SHARDS = (
     Mutant(
         "shards",
         "a reading of some shards tells of no rollback on others",
-        edit(Engine, "_clear_rolled_back", ("bracket.asked(missing)", "missing")),
+        edit(Inserting, "clear_rolled_back", ("bracket.asked(missing)", "missing")),
         script="rolled_back_on_another_shard",
     ),
     Mutant("shards", "no lookup is asked, which no stream tells of", attribute(Sharded, "hinted", False)),

@@ -55,7 +55,7 @@ STEPS = (
     Mutant(
         "steps",
         "it is told at which position",
-        edit(Reads, "_end_long", ("found.rows, long.position", "found.rows, self.ring.position.freeze()")),
+        edit(Reads, "_end_long", ("found.rows, long.position", "found.rows, self._state.ring.position.freeze()")),
     ),
     Mutant(
         "steps",

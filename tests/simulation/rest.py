@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 
-from dataflow.engine import FILL_PATIENCE
+from dataflow.fills.inserting import FILL_PATIENCE
 from sqltypes.errors import EvaluationError
 from tests.simulation.checks import LARGE_LIMIT, Wrong
 from tests.simulation.queries import Parameters
@@ -32,7 +32,7 @@ def _come_to_rest(simulation: Simulation) -> None:
     for _ in range(10_000):
         lost = simulation.lost
         resting = not (source.live or lost or simulation.left) and simulation.changing is None
-        pending = engine.misses_pending or engine.waiting or engine.unfinished
+        pending = engine.reads.pending or engine.inserting.waiting or engine.unfinished
         if resting and not (simulation.flights or simulation.waiting or pending):
             return
         for number in list(source.live):

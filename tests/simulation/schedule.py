@@ -11,7 +11,7 @@ import random
 from collections.abc import Iterator
 from itertools import accumulate
 
-from dataflow.engine import FILL_PATIENCE
+from dataflow.fills.inserting import FILL_PATIENCE
 from dataflow.held.remains import FEW
 from sqltypes.expression import Row
 from tests.simulation.bulk import BulkDraws
@@ -239,7 +239,7 @@ class Schedule:
     def _upquery(self, simulation: Simulation) -> Action:
         """Often the oldest one goes on, so that some come to an end; else any, so that answers come in any order."""
         rng = self._rng
-        if simulation.engine.misses_pending and rng.random() < 0.7:
+        if simulation.engine.reads.pending and rng.random() < 0.7:
             return ("flush",)
         if rng.random() < 0.008:
             return "fail_upquery", rng.randrange(100)

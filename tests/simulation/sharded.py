@@ -111,7 +111,7 @@ class Sharded(Simulation):
         super().__init__(setup, alter)
         self.known = list(self.source.shards)
         self.feeds = [ShardFeed(shard, shard.start, self.source.groups) for shard in self.source.shards]
-        self.engine.shards_of = self._shards_of
+        self.engine.fills.shards_of = self._shards_of
         self._incarnations: dict[frozenset[tuple[str, int]], int] = {}  # of those who are asked together
         self.exchanged: dict[str, float] = {}  # when a shard's server was, or came back
         self._asked = State()
@@ -194,7 +194,7 @@ class Sharded(Simulation):
         assert isinstance(flight, ShardedFlight)
         flight.seen = together(rows for rows, _ in flight.snapshots.values())
         flight.seen_gtids = union(gtids for _, gtids in flight.snapshots.values())
-        fill = self.engine._fills.get(flight.request.id)
+        fill = self.engine.fills.by_number.get(flight.request.id)
         if fill is not None:
             pairs = list(zip(types_of(fill), flight.request.statements, strict=True))
             flight.results = [self._found_by(flight.seen, statement.sql, types) for types, statement in pairs]

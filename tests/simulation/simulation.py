@@ -93,7 +93,7 @@ class Simulation(Following):
             followed=lambda: self.followed, exact_fills=self.exact,
         )  # fmt: skip
         self.engine.memory.remains.few = setup.few
-        self.engine.most_inserted = max(1, setup.few)
+        self.engine.inserting.most = max(1, setup.few)
         self.engine.state.sizes = Sizes(*setup.sizes)
         if setup.steps:
             everything_in_steps(self.engine, setup.short)
@@ -210,7 +210,7 @@ class Simulation(Following):
     def do_flush(self) -> None:
         if self.engine.unfinished:
             self.handle(self.engine.go_on())
-        if self.engine.misses_pending:
+        if self.engine.reads.pending:
             self.handle(self.engine.flush())
 
     def do_fail_upquery(self, at: int) -> None:
@@ -220,7 +220,7 @@ class Simulation(Following):
 
     def _fail(self, flight: Flight, error: UpwellError = LOST) -> None:
         self.flights.remove(flight)
-        fill = self.engine._fills.get(flight.request.id)
+        fill = self.engine.fills.by_number.get(flight.request.id)
         effects = self.engine.on_failed(UpqueryFailed(flight.request.id, error))
         if fill is not None and error is REFUSED:
             self.checks.refused(fill, effects)
@@ -264,7 +264,7 @@ class Simulation(Following):
     def _run(self, flight: Flight) -> bool:
         """Runs the SQL on what is visible now, and keeps what that was. Whether all is run."""
         flight.seen, flight.seen_gtids = self.source.seen()
-        fill = self.engine._fills.get(flight.request.id)
+        fill = self.engine.fills.by_number.get(flight.request.id)
         if fill is None:
             return True
         statements = flight.request.statements
@@ -284,7 +284,7 @@ class Simulation(Following):
         if self._alter is not None:
             self._alter(flight.results)
         self.note(lambda: f"it saw {bracket.lower} or {bracket.uncertain} too: {flight.results}")
-        if flight.request.id in self.engine._fills:
+        if flight.request.id in self.engine.fills.by_number:
             self.checks.answered.append(flight)
             if self.told.must_contradict(flight):
                 self.checks.contradicts(self.told)
@@ -367,7 +367,7 @@ class Simulation(Following):
         read = Read(self._waiter, cache.reader, keys, demand=demand, check=check, holes=self._holes)
         self.waiting[self._waiter] = Waiting(name, parameters, read, self.position)
         self.counts["misses"] += 1
-        self.handle(self.engine.read(read))
+        self.handle(self.engine.reads.read(read))
         return False
 
     def do_bulk(self, name: str, asked: Sequence[Parameters], keys_of_a_slice: int) -> None:
@@ -391,7 +391,7 @@ class Simulation(Following):
         if self.waiting:
             waiter = sorted(self.waiting)[at % len(self.waiting)]
             del self.waiting[waiter]
-            abandoned = set(self.engine.cancel(waiter))
+            abandoned = set(self.engine.reads.cancel(waiter))
             self.flights = [flight for flight in self.flights if flight.request.id not in abandoned]
 
     def do_subscribe(self, name: str, parameters: Parameters) -> None:

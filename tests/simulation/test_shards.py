@@ -92,7 +92,7 @@ def test_with_the_bracket_of_all_shards_it_would_wait(monkeypatch: pytest.Monkey
     monkeypatch.setattr(Sharded, "_shards_of", lambda self, reader, keys: None)
     with one_stands_still("count_by_key") as simulation:
         assert not becomes_held(simulation, "count_by_key", ONE_KEY["count_by_key"])
-        assert simulation.engine.waiting
+        assert simulation.engine.inserting.waiting
 
 
 def test_a_key_of_the_slow_shard_waits_for_it_alone() -> None:

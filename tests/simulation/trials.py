@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cache, partial
 
-from dataflow.engine import FILL_PATIENCE
+from dataflow.fills.inserting import FILL_PATIENCE
 from dataflow.messages import (
     Check,
     Ddl,
@@ -192,7 +192,7 @@ class Trials(Simulation):
         assert named.reader is not None and named.binder is not None
         binding = named.binder.bind(parameters)
         for key, params in binding.keys:
-            self.engine.hold(named.reader, key, params)
+            self.engine.sieve.hold(named.reader, key, params)
         together = opened.plan.is_whole(binding)
         trust = self.trusts.setdefault(opened, Trust(EVER, Mode.MAINTAIN, Counter()))
         known = together and self.planted and trust.of_several(named.reader, binding.keys, 0.0) is Compared.NOT
@@ -201,7 +201,7 @@ class Trials(Simulation):
             self.checks.hit(name, parameters, rows)
             return
         marks = marks_of(named.reader, binding.keys)
-        self.desk.host.keep_limit()
+        self.desk.host.engine.limit.keep()
         if marks is None:
             return
         unchanged = trust.watch()
@@ -240,7 +240,7 @@ class Trials(Simulation):
         began = self.began.get(flight.incarnation, float("-inf"))
         answer = UpqueryAnswer(flight.request.id, flight.bracket(), tuple(results), 0.0, began)
         flight.deliver(replace(answer, checks=self._own_answers(flight)))
-        self.desk.host.keep_limit()  # what was compared was derived: a tick at the latest does so
+        self.desk.host.engine.limit.keep()  # what was compared was derived: a tick at the latest does so
 
     def do_fail_aside(self, at: int) -> None:
         if self.asides:

@@ -37,7 +37,7 @@ def gtids(*numbers: int) -> GtidSet:
 
 def deliver(engine: Engine, answer: UpqueryAnswer, *, prepared: bool) -> list[Effect]:
     """`prepared`: as if it were a large one."""
-    fill = engine.fill_of(answer.id)
+    fill = engine.fills.by_number.get(answer.id)
     if prepared and fill is not None:
         for _ in fill.prepare(answer):
             pass
@@ -66,7 +66,7 @@ class Rig:
     def read(self, *params: int, reader: int = 0) -> list[Effect]:
         node = self.readers[reader]
         self.waiter += 1
-        return self.engine.read(Read(self.waiter, node, [(node.key_of(params), params)]))
+        return self.engine.reads.read(Read(self.waiter, node, [(node.key_of(params), params)]))
 
     def asked(self) -> list[Request]:
         return [effect for effect in self.engine.flush() if isinstance(effect, Request)]
@@ -102,19 +102,19 @@ class Rig:
         base.execute("CREATE TABLE t (id, k, v)")
         base.executemany("INSERT INTO t VALUES (?, ?, ?)", table.values())
         for request in requests:
-            fill = self.engine._fills[request.id]
+            fill = self.engine.fills.by_number[request.id]
             results = []
             for statement, ask in zip(request.statements, fill.asked.of, strict=True):
                 rows = list(base.execute(transpiled(statement.sql)))
                 types = [type_ for _, type_ in fill_columns(fill.reader.nodes[ask.level].plan)]
                 results.append([canonical(row, types) if types else row for row in rows])
-            self.answer(request, *results, lower=self.engine.ring.position.freeze())
+            self.answer(request, *results, lower=self.engine.state.ring.position.freeze())
         base.close()
 
     def hit(self, *params: int, reader: int = 0) -> bytes | None:
         """As a listener reads: the stored bytes, made now if there are none."""
         node = self.readers[reader]
-        held = self.engine.hold(node, node.key_of(params), params)
+        held = self.engine.sieve.hold(node, node.key_of(params), params)
         body = node.body(held, params, 0) if held is not None else None
-        self.engine.keep_limit()
+        self.engine.limit.keep()
         return body

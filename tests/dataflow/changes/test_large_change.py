@@ -54,12 +54,12 @@ def test_until_it_takes_effect_all_is_as_before() -> None:
     while not made.engine.prepare(1):
         steps += 1
         assert [made.hit(key, reader=number) for number in range(2) for key in range(3)] == before
-        assert made.engine.ring.position.freeze() == gtids(1)
+        assert made.engine.state.ring.position.freeze() == gtids(1)
         made.engine.check_invariants()
     assert steps > 9
     made.engine.on_stream(event)
     assert made.engine.under_way is None
-    assert made.engine.ring.position.freeze() == gtids(1, 2)
+    assert made.engine.state.ring.position.freeze() == gtids(1, 2)
     assert made.held(1) == [(1, 2), (4, 2), (7, 2)] and made.held(1, reader=1) == [(6,)]
     assert [made.hit(key, reader=number) for number in range(2) for key in range(3)] != before
 
@@ -190,7 +190,7 @@ def test_lost_history_ends_it() -> None:
     begun(made.engine, MOVED)
     made.engine.on_stream(Gap("purged", gtids(1, 2, 3)))
     assert made.engine.under_way is None and made.held(1) is None
-    assert made.engine.ring.position.freeze() == gtids(1, 2, 3)
+    assert made.engine.state.ring.position.freeze() == gtids(1, 2, 3)
 
 
 def test_many_answers_of_one_entry_are_let_go_together() -> None:
@@ -226,7 +226,7 @@ def test_a_fault_in_a_step_empties_its_tables(monkeypatch: pytest.MonkeyPatch) -
     guard.on_stream(event)
     assert faults == ["a large change", "a change"]
     assert made.held(1) is None
-    assert made.engine.ring.position.freeze() == gtids(1, 2) and made.engine.under_way is None
+    assert made.engine.state.ring.position.freeze() == gtids(1, 2) and made.engine.under_way is None
 
 
 OTHERS = "SELECT id, v FROM w WHERE k = ?"
@@ -275,7 +275,7 @@ def test_nor_where_it_fails() -> None:
     guard.on_stream(event)  # its steps are not made
     while made.engine.unfinished:
         made.engine.go_on()
-    assert made.held(7, reader=1) is None and made.engine.ring.position.freeze() == gtids(1, 2)
+    assert made.held(7, reader=1) is None and made.engine.state.ring.position.freeze() == gtids(1, 2)
 
 
 def test_what_is_of_other_tables_is_inserted_meanwhile() -> None:
@@ -343,9 +343,9 @@ def test_a_fault_while_it_takes_effect_leaves_the_memory_counted() -> None:
     assert made.engine.prepare()
     list(made.readers[0].entries.values())[2].watch = watch
     guard.on_stream(event)
-    assert made.engine.ring.position.freeze() == gtids(1, 2)
+    assert made.engine.state.ring.position.freeze() == gtids(1, 2)
     while made.engine.memory.remains:
-        made.engine.tidy(1000)
+        made.engine.limit.tidy(1000)
     made.engine.check_invariants()
 
 

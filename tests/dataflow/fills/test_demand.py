@@ -21,7 +21,7 @@ class Asked:
     current: bool = True
 
     def met(self) -> bool:
-        return self.current and self.rig.engine.ring.position.covers(self.needed)
+        return self.current and self.rig.engine.state.ring.position.covers(self.needed)
 
     def met_by(self, lower: GtidSet, sent_at: float) -> bool:
         return sent_at >= self.oldest and self.needed.issubset(lower)
@@ -30,7 +30,7 @@ class Asked:
 def demanding(rig: Rig, demand: Asked, *params: int) -> list[Effect]:
     node = rig.readers[0]
     rig.waiter += 1
-    return rig.engine.read(Read(rig.waiter, node, [(node.key_of(params), params)], demand=demand))
+    return rig.engine.reads.read(Read(rig.waiter, node, [(node.key_of(params), params)], demand=demand))
 
 
 def told(effects: Sequence[Effect]) -> Effect | None:

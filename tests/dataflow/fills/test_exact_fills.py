@@ -93,9 +93,9 @@ def test_read_that_nothing_could_answer_is_not_given_up_when_an_exact_fill_is_du
 
 def test_switched_off_no_upquery_is_exact() -> None:
     rig = Rig(ROWS)
-    rig.engine.hot_keys = HotKeys(enabled=False)
+    rig.engine.state.hot_keys = HotKeys(enabled=False)
     assert not any(conflict(rig) for _ in range(2 * CONFLICTS))
-    assert Engine(gtids(1), 1 << 20, lambda: 0.0, exact_fills=False).hot_keys._enabled is False
+    assert Engine(gtids(1), 1 << 20, lambda: 0.0, exact_fills=False).state.hot_keys._enabled is False
 
 
 def test_what_is_not_maintained_and_what_is_slow_is_never_locked() -> None:
@@ -104,7 +104,7 @@ def test_what_is_not_maintained_and_what_is_slow_is_never_locked() -> None:
     assert not any(conflict(rig, reader=1) for _ in range(2 * CONFLICTS))
     for _ in range(CONFLICTS):
         conflict(rig)
-    rig.engine.latency[rig.readers[0].tag] = 1.0
+    rig.engine.fills.latency[rig.readers[0].tag] = 1.0
     assert not ask(rig).exact
 
 

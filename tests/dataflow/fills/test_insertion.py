@@ -83,7 +83,7 @@ def test_a_change_between_two_steps_reaches_what_is_placed_and_what_is_not() -> 
 
 def test_what_no_read_asked_for_has_been_compared_by_nobody() -> None:
     rig = rig_of()
-    request = rig.engine.fill_unasked(rig.readers[0], {rig.readers[0].key_of((1,)): (1,)})
+    request = rig.engine.unasked.fill(rig.readers[0], {rig.readers[0].key_of((1,)): (1,)})
     assert request is not None
     effects = answered(rig, request) + steps_of(rig)
     held = held_of(rig)
@@ -97,7 +97,7 @@ def test_what_ends_it_between_two_steps_leaves_nothing_that_is_not_current(what:
     seen = 0
     for at in range(40):
         rig = rig_of()
-        request = rig.engine.fill_unasked(rig.readers[0], {rig.readers[0].key_of((1,)): (1,)})
+        request = rig.engine.unasked.fill(rig.readers[0], {rig.readers[0].key_of((1,)): (1,)})
         assert request is not None
         effects = answered(rig, request) + steps_of(rig, at)
         under_way = rig.engine.unfinished
@@ -112,7 +112,7 @@ def test_what_ends_it_between_two_steps_leaves_nothing_that_is_not_current(what:
             case "closed":
                 rig.engine.close(rig.readers)
             case "given up":
-                rig.engine.drop_unasked([request.id])
+                rig.engine.unasked.drop([request.id])
         effects += steps_of(rig)
         rig.engine.memory.remains.take_apart(1000)
         rig.engine.check_invariants()
@@ -195,7 +195,7 @@ def test_an_audit_of_a_long_key_finds_what_differs_and_nothing_else() -> None:
             if planted:
                 entry = reader.nodes[1].entries[2]
                 entry.content = reader.nodes[1].load(2, [(21,)]).content
-            request = rig.engine.audit(reader, {held.key: (1,)})
+            request = rig.engine.unasked.audit(reader, {held.key: (1,)})
             assert request is not None
             effects = answered(rig, request) + steps_of(rig, at)
             effects += rig.change(2, ((4, 0, 40), (4, 0, 41)), table="test.w") + steps_of(rig)
@@ -229,7 +229,9 @@ def test_an_audit_of_several_long_keys_is_at_one_position_for_each() -> None:
             rig.answer(request, [(key, *row[1:]) for row in OF_T], OF_W, lower=gtids(1))
             steps_of(rig)
         reader = rig.readers[0]
-        request_ = rig.engine.audit(reader, {held.key: reader.params_of(held) for held in reader.entries.values()})
+        request_ = rig.engine.unasked.audit(
+            reader, {held.key: reader.params_of(held) for held in reader.entries.values()}
+        )
         assert request_ is not None
         rows = [(key, *row[1:]) for key in (1, 2) for row in OF_T]
         effects = rig.answer(request_, rows, OF_W, lower=gtids(1)) + steps_of(rig, at)
@@ -244,7 +246,7 @@ def test_to_repair_a_key_that_is_not_linked_yet_empties_all_that_it_is_made_of()
     answered(rig, begun(rig))
     steps_of(rig)
     other = rig.readers[1]
-    taken_up = rig.engine.hold(other, other.key_of((1,)), (1,))
+    taken_up = rig.engine.sieve.hold(other, other.key_of((1,)), (1,))
     assert taken_up is not None and len(taken_up.deps) == 1, "to look for all of it is long"
-    assert rig.engine.repair(other, [taken_up.key]) == 1
+    assert rig.engine.unasked.repair(other, [taken_up.key]) == 1
     assert not any(node.entries for node in other.nodes) and rig.held(1) is None

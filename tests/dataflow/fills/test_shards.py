@@ -36,7 +36,7 @@ def odd_and_even(reader: ReaderNode, keys: Sequence[tuple[Key, Params]]) -> tupl
 def rig_of(*queries: str) -> Rig:
     """At the first transaction of each shard; nothing is held ahead of the position."""
     rig = Rig(*queries, ahead_fills=False)
-    rig.engine.shards_of = odd_and_even
+    rig.engine.fills.shards_of = odd_and_even
     rig.engine.on_stream(Progress(Gtid(RIGHT, 1)))
     return rig
 
@@ -58,22 +58,22 @@ def test_keys_of_one_shard_are_asked_of_it_alone_and_apart_from_others() -> None
     rig = rig_of(ROWS, LISTS)
     for key in (1, 2, 3):
         rig.read(key)
-    assert sorted((request.shards, len(rig.engine._fills[request.id].whole)) for request in rig.asked()) == [
+    assert sorted((request.shards, len(rig.engine.fills.by_number[request.id].whole)) for request in rig.asked()) == [
         (("left",), 2),
         (("right",), 1),
     ]
     lists = rig.readers[1]
-    rig.engine.read(Read(99, lists, [(key, (key,)) for key in (4, 5)]))
+    rig.engine.reads.read(Read(99, lists, [(key, (key,)) for key in (4, 5)]))
     request = only(rig.asked())
     assert request.shards is None
-    assert len(rig.engine._fills[request.id].whole) == 2, "who wants them together is told one state"
+    assert len(rig.engine.fills.by_number[request.id].whole) == 2, "who wants them together is told one state"
 
 
 def test_a_fill_that_no_read_asks_for_is_of_the_shards_of_its_keys() -> None:
     rig = rig_of(ROWS)
     reader = rig.readers[0]
     for keys, shards in (((1, 3), ("left",)), ((5, 6), None)):
-        request = rig.engine.fill_unasked(reader, {reader.key_of((key,)): (key,) for key in keys})
+        request = rig.engine.unasked.fill(reader, {reader.key_of((key,)): (key,) for key in keys})
         assert request is not None and request.shards == shards
 
 
@@ -81,10 +81,10 @@ def test_a_key_of_one_shard_is_held_while_another_shard_stands_still() -> None:
     rig = rig_of(ROWS)
     rig.read(2)
     answer(rig, only(rig.asked()), [(2, 6, 7)], all_of(1, 50))  # a scatter tells how far the right shard is
-    assert rig.engine.waiting == 1
+    assert rig.engine.inserting.waiting == 1
     rig.read(1)
     answer(rig, only(rig.asked()), [(1, 4, 5)], of(LEFT, 2), others=of(RIGHT, 1))
-    assert rig.engine.waiting == 2 and rig.held(1) is None
+    assert rig.engine.inserting.waiting == 2 and rig.held(1) is None
     rig.change(2, (None, (9, 3, 9)))
     assert rig.held(1) == [(4, 5)] and rig.held(2) is None
     assert rig.engine.memory.counters["resets"] == 0
@@ -117,10 +117,10 @@ def test_a_reading_of_one_shard_tells_nothing_of_what_another_has_rolled_back() 
     for key, waiting in ((1, 1), (3, 1)):
         rig.read(key)
         answer(rig, only(rig.asked()), [], of(LEFT, 1), others=of(RIGHT, 1))
-        assert rig.engine.waiting == waiting
+        assert rig.engine.inserting.waiting == waiting
     rig.read(4)
     answer(rig, only(rig.asked()), [], of(RIGHT, 1), others=of(LEFT, 1))
-    assert rig.engine.waiting == 0 and rig.held(2) == [(6, 7)]
+    assert rig.engine.inserting.waiting == 0 and rig.held(2) == [(6, 7)]
 
 
 def test_a_reading_of_one_shard_is_no_loss_of_what_others_have_and_its_own_loss_is_seen() -> None:

@@ -67,7 +67,7 @@ def test_lost_history_is_spanned_too(rig: Rig) -> None:
 
 
 def test_what_is_told_ends_a_row_of_fills_in_vain(rig: Rig) -> None:
-    subscription = rig.engine.subscriptions._by_number[NUMBER]
+    subscription = rig.engine.subscriptions.by_number[NUMBER]
     subscription.brought = BROUGHT
     assert told(rig.change(2, ((1, 7, 10), (1, 7, 11))))
     assert subscription.brought == 0
@@ -105,17 +105,17 @@ def test_what_is_asked_of_a_dropped_cache_is_told_so_at_once(rig: Rig) -> None:
     rig.engine.close([rig.readers[0]])
     (end,) = told(rig.engine.subscribe(NUMBER, rig.readers[0], 8, (8,)))
     assert end.lost
-    effects = rig.engine.read(Read(1, rig.readers[0], [(8, (8,))]))
+    effects = rig.engine.reads.read(Read(1, rig.readers[0], [(8, (8,))]))
     assert effects == [Failed(1, None, GivenUp.CACHE_DROPPED)]
-    assert not rig.asked() and not rig.engine.misses_pending
+    assert not rig.asked() and not rig.engine.reads.pending
 
 
 def test_a_dropped_cache_takes_up_no_key_of_what_others_hold(rig: Rig) -> None:
     """By who goes on with a read in steps: the arrangement is another's, too."""
     other = rig.engine.install(rig.readers[0].plan)
     rig.engine.remove(other)
-    assert rig.engine.hold(other, 7, (7,)) is None and not other.entries
-    assert rig.engine.hold(rig.readers[0], 7, (7,)) is not None
+    assert rig.engine.sieve.hold(other, 7, (7,)) is None and not other.entries
+    assert rig.engine.sieve.hold(rig.readers[0], 7, (7,)) is not None
     rig.engine.check_invariants()
 
 
@@ -166,7 +166,7 @@ def test_what_only_a_subscription_kept_goes_with_it_where_memory_is_short() -> N
     rig.engine.subscribe(NUMBER, rig.readers[0], 7, (7,))
     (request,) = rig.asked()
     rig.answer(request, [(7, 1, 10)], lower=gtids(1))
-    rig.engine.limit = 1
+    rig.engine.limit.bytes = 1
     rig.change(2)
     assert rig.held(7) == [(1, 10)], "a key that somebody watches stays"
     rig.engine.unsubscribe(NUMBER)
@@ -252,7 +252,7 @@ def test_the_rows_of_a_large_answer_are_told_in_steps_and_no_change_between_them
             changes += went_on(made)
         rows = made.held(7)
         assert rows is not None and sum_of(changes) == Counter(rows)
-        assert not made.asked() and not made.engine.misses_pending
+        assert not made.asked() and not made.engine.reads.pending
         steps_of_first.append(len(changes))
         made.engine.unsubscribe(NUMBER)
         made.engine.sieve.evict_to(0)

@@ -23,7 +23,7 @@ def answered(made: Rig, key: int, rows: list[Row], reader: int = 0) -> bytes | N
     """Reads a key, which MySQL answers with these rows."""
     made.read(key, reader=reader)
     (request,) = made.asked()
-    made.answer(request, rows, lower=made.engine.ring.position.freeze())
+    made.answer(request, rows, lower=made.engine.state.ring.position.freeze())
     return made.hit(key, reader=reader)
 
 
@@ -92,7 +92,7 @@ def test_what_the_ring_has_is_freed_a_little_at_a_time_when_a_column_more_is_wan
         number = made.next_gtid()
         made.change(number, (None, (number, 1, 1)))
     made.install(ROWS)
-    assert not made.engine.ring and made.engine.ring.dropped == gtids(*range(1, 8))
+    assert not made.engine.state.ring and made.engine.state.ring.dropped == gtids(*range(1, 8))
     remains = made.engine.memory.remains
     remains.take_apart(5)
     assert remains, "one transaction is left"
@@ -143,7 +143,7 @@ def test_a_subscriber_of_what_was_let_go_is_told_what_came_of_it() -> None:
     made.fill_from(TABLE, 1)
     assert isinstance(engine.subscribe(99, reader, reader.key_of((1,)), (1,))[0], Changes)
     ddl(made)
-    assert made.engine.misses_pending, "its key is read again"
+    assert made.engine.reads.pending, "its key is read again"
 
 
 def test_lost_history_lets_all_go() -> None:

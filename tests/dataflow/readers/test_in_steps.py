@@ -64,7 +64,7 @@ def test_in_steps_and_in_one_are_the_same(query: str) -> None:
     assert at_once(answered(reader, keys, reader.held_levels)) == expected
     assert at_once(answered(reader, keys * 2, reader.held_levels)) == reader.answer(keys * 2)
     assert at_once(finished(reader, [], (1,))) == reader.finish([], (1,))
-    held = made.engine.hold(reader, *keys[0])
+    held = made.engine.sieve.hold(reader, *keys[0])
     assert held is not None
     found = HeldRows(reader, held, (1,))
     at_once(found.steps())
@@ -332,7 +332,7 @@ def test_a_key_that_somebody_else_links_to_others_meanwhile_is_derived_again() -
         if not run_on(steps, at):
             break
         before, linking = held.deps, isinstance(held.watch, Linking)
-        made.engine.hold(made.readers[0], held.key, (1,))
+        made.engine.sieve.hold(made.readers[0], held.key, (1,))
         run_on(steps, 1000)
         if linking and held.deps is not before and found.rows is None:
             seen += 1

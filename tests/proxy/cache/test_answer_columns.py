@@ -99,9 +99,9 @@ def held_by_many(keys: int) -> tuple[Rig, Encoding, Walked]:
     made = Encoding(reader, columns(INT, YEAR), carried((INT, YEAR)), formats)
     for key in range(keys):
         rig.read(key)
-    while rig.engine.misses_pending:
+    while rig.engine.reads.pending:
         for request in rig.asked():
-            filled = rig.engine._fills[request.id].whole
+            filled = rig.engine.fills.by_number[request.id].whole
             rig.answer(request, [(key, key, 2000) for key in filled], lower=gtids(1))
     return rig, made, reader.entries
 

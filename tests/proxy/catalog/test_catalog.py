@@ -175,7 +175,7 @@ def test_who_waits_for_a_cache_that_leaves_is_passed_through_at_once() -> None:
         (_, request) = rig.asked()
         made.schema_changed(frozenset({"test.t"}))
         assert [effect.why for effect in effects if isinstance(effect, Failed)] == [GivenUp.CACHE_DROPPED]
-        assert rig.engine.upqueries_in_flight == 2
+        assert len(rig.engine.fills.unanswered) == 2
         rig.answer(request, [], lower=gtids(1))
         await made.installed.leaving.gone()
         assert len(rig.engine.graph.readers) == 1

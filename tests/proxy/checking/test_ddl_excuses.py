@@ -74,7 +74,7 @@ class Filled:
         check = self.auditor.fill_check(
             self.cache, reader, Binding([(7, (7,))], (7,)), (7,), ROWS.replace("?", "7"), reader.encoders[0]
         )
-        self.rig.engine.read(Read(1, reader, [(7, (7,))], check=check))
+        self.rig.engine.reads.read(Read(1, reader, [(7, (7,))], check=check))
         (request,) = self.rig.asked()
         answer = UpqueryAnswer(
             request.id, Bracket(OLD, gtids(1), NOTHING, gtids(1)), (held,), checks=(OwnAnswer(list(own)),)
@@ -224,7 +224,7 @@ def test_a_large_answer_that_changes_while_it_is_encoded_is_given_to_nobody(monk
         future = filled.auditor.compare(filled.cache, reader, binding, (7,), sql, 0, together=False)
         assert future is not None
         request, deliver = filled.asked.pop()
-        position = filled.rig.engine.ring.position.freeze()
+        position = filled.rig.engine.state.ring.position.freeze()
         deliver(
             UpqueryAnswer(request.id, Bracket(OLD, position, NOTHING, position), (), checks=(OwnAnswer([(1, 10)]),))
         )

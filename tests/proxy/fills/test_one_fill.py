@@ -82,7 +82,7 @@ def filled(course: Sequence[UpwellError | str | None]) -> tuple[FillProgress, in
     played, progress = Played(course), FillProgress("c")
     reader = object()
     cache = SimpleNamespace(name="c", dropped=False, reader=reader)
-    engine = SimpleNamespace(memory=SimpleNamespace(used=0), limit=1)
+    engine = SimpleNamespace(memory=SimpleNamespace(used=0), limit=SimpleNamespace(bytes=1))
 
     async def scenario() -> None:
         fill = BulkFill(cast(Any, engine), cast(Any, played), cast(Any, cache), cast(Any, reader), progress)
@@ -129,7 +129,7 @@ def test_a_fill_that_is_cancelled_gives_up_what_is_under_way_a_little_at_a_time(
     monkeypatch.setattr("proxy.loop.slices.SLICE", 0.0)
     played, reader = Silent(100), object()
     cache = SimpleNamespace(name="c", dropped=False, reader=reader)
-    engine = SimpleNamespace(memory=SimpleNamespace(used=0), limit=1)
+    engine = SimpleNamespace(memory=SimpleNamespace(used=0), limit=SimpleNamespace(bytes=1))
     slices = [Slice({number: (number,)}) for number in range(100)]
 
     async def scenario() -> None:

@@ -28,7 +28,7 @@ def test_bytes_that_cost_more_than_estimated_lower_the_limit() -> None:
     engine.memory.used = 40 * MIB
     process.resident += 80 * MIB
     guard.tick()
-    assert engine.limit == 50 * MIB
+    assert engine.limit.bytes == 50 * MIB
 
 
 def test_memory_that_does_not_go_back_to_the_system_is_not_charged_to_what_is_left() -> None:
@@ -39,7 +39,7 @@ def test_memory_that_does_not_go_back_to_the_system_is_not_charged_to_what_is_le
     engine.memory.used = 20 * MIB
     for _ in range(50):
         guard.tick()
-    assert engine.limit == 80 * MIB
+    assert engine.limit.bytes == 80 * MIB
 
 
 def test_little_held_says_nothing_about_the_cost_of_a_byte() -> None:
@@ -47,7 +47,7 @@ def test_little_held_says_nothing_about_the_cost_of_a_byte() -> None:
     engine.memory.used = MIB
     process.resident += 30 * MIB
     guard.tick()
-    assert engine.limit > 80 * MIB
+    assert engine.limit.bytes > 80 * MIB
 
 
 def test_what_the_process_grows_by_while_the_cache_is_at_rest_is_not_charged_to_it() -> None:
@@ -55,12 +55,12 @@ def test_what_the_process_grows_by_while_the_cache_is_at_rest_is_not_charged_to_
     engine.memory.used = 40 * MIB
     process.resident += 44 * MIB
     guard.tick()
-    limit = engine.limit
+    limit = engine.limit.bytes
     for _ in range(100):  # sessions, plans, texts of queries
         process.resident += 4 * MIB
         guard.tick()
         guard.check_invariants()
-    assert engine.limit == limit
+    assert engine.limit.bytes == limit
 
 
 def test_the_limit_never_shrinks_below_half() -> None:
@@ -70,4 +70,4 @@ def test_the_limit_never_shrinks_below_half() -> None:
         process.resident += 10 * MIB
         guard.tick()
         guard.check_invariants()
-    assert engine.limit == 32 * MIB
+    assert engine.limit.bytes == 32 * MIB

@@ -45,14 +45,14 @@ def test_flush_that_always_fails_ends_the_reads_that_wait_for_it(monkeypatch: py
         for value in (7, 8):
             with pytest.raises(Fault):
                 await pump.miss(rig.readers[0], [(value, (value,))])
-        assert tried == 2 and not rig.engine.misses_pending
+        assert tried == 2 and not rig.engine.reads.pending
 
     asyncio.run(asyncio.wait_for(scenario(), 30))
 
 
 def test_answers_that_waited_for_the_position_are_inserted_in_steps_of_the_loop() -> None:
     rig = Rig(ROWS)
-    rig.engine.most_inserted = 1
+    rig.engine.inserting.most = 1
     for key in range(5):
         rig.read(key)
         (request,) = rig.asked()
@@ -87,7 +87,7 @@ def test_an_upquery_that_cannot_be_sent_fails_who_waits_for_it_and_nobody_else()
         with pytest.raises(Fault):
             await first
         assert len(sent) == 2, "the second upquery of the same step"
-        assert pump.engine.memory.counters["faults"] == 1 and not pump.engine._reads
+        assert pump.engine.memory.counters["faults"] == 1 and not pump.engine.reads.waiting
 
     asyncio.run(asyncio.wait_for(scenario(), 30))
 
