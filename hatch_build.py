@@ -32,7 +32,7 @@ MODULES = (
     "dataflow/changes/large_change.py",
     *(f"dataflow/held/{name}.py" for name in ("arrangement", "bag", "counters", "remains")),
     *(f"dataflow/operators/{name}.py" for name in ("aggregate", "answer", "growth", "rows", "standing", "topk")),
-    *(f"dataflow/readers/{name}.py" for name in ("derivation", "eviction", "ranges", "reader")),
+    *(f"dataflow/readers/{name}.py" for name in ("alike", "derivation", "encodings", "eviction", "ranges", "reader")),
     *(f"vstream/binlog/{name}.py" for name in ("assemble", "decode", "events", "packets", "rows")),
 )
 # Compiled code has the types of what it calls built in. These packages import of each other alone.

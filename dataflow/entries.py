@@ -43,7 +43,6 @@ class Reader(Protocol):
     change of a key is told."""
 
     entries: dict[Key, Held]
-    encoders: list[Any]
     listed: list[dict[Key, bytes]]
     watches: dict[Held, Callable[[], None]]
 

@@ -249,8 +249,8 @@ class Fill:
             found = self.reader.derive(params, self.overlay, most)
             if found.holes:
                 return None
-            joined += self.reader.passing_in_order(found.rows, params)
-        return self.reader.finish_passed(joined, keys[0][1])
+            joined += self.reader.program.passing_in_order(found.rows, params)
+        return self.reader.program.finish_passed(joined, keys[0][1])
 
     def told(self, read: Read) -> list[Row] | None:
         """As `answer`; None also for what cannot be told."""

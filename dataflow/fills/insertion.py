@@ -216,7 +216,7 @@ def _audited(fill: Fill, held: Held, params: Params) -> bool:
     if ours is None or theirs is None:
         return False
     same = repr(ours) == repr(theirs) or Counter(map(repr, ours)) == Counter(map(repr, theirs))
-    if not same or not reader.stores(held, ours):
+    if not same or not reader.encodings.are_of(held, ours):
         _differs(fill, held, params)
     return True
 
@@ -254,8 +254,8 @@ def _differs(fill: Fill, held: Held, params: Params) -> None:
 
 def _stored(reader: ReaderNode, bodies: list[bytes | None], rows: list[Row]) -> Steps[bool]:
     """Whether these encodings are of the rows, in whatever order."""
-    joins = reader.joins or [b"".join] * len(bodies)
-    for encode, join, body in zip(reader.encoders, joins, bodies, strict=False):
+    joins = reader.encodings.joins or [b"".join] * len(bodies)
+    for encode, join, body in zip(reader.encodings.encoders, joins, bodies, strict=False):
         if body is None:
             continue
         encoded = []

@@ -77,6 +77,44 @@ class ReaderProgram:
     # By which the rows of one key are sorted where there is no ORDER BY.
     reading: Callable[[Row], Any] | None = None
 
+    def passing(self, joined: Iterable[Row], params: Params) -> Iterable[Row]:
+        """The joined rows of one key that pass the filter. A value of an IN-list may stand in it, so each key has its
+        own."""
+        passes = self.filter
+        return joined if passes is None else [row for row in joined if passes(row, params)]
+
+    def passing_in_order(self, joined: Iterable[Row], params: Params) -> Iterable[Row]:
+        """As `passing`, in the order in which MySQL reads one key's rows, where that is known."""
+        rows = joined if self.filter is None else self.passing(joined, params)
+        return rows if self.reading is None else read_in_order(self.reading, list(rows))
+
+    def finish(self, joined: Iterable[Row], params: Params) -> list[Row]:
+        """What is above the lookups for one key: filter, aggregate, having, project, distinct, order, limit."""
+        return self.finish_passed(self.passing_in_order(joined, params), params)
+
+    def finish_passed(self, rows: Iterable[Row], params: Params) -> list[Row]:
+        """What is above the filter, for the rows of one key or of all keys of an IN-list."""
+        if self.grouping is not None:
+            rows = aggregate(self.grouping, rows, params)
+        if self.having is not None:
+            passes = self.having
+            rows = [row for row in rows if passes(row, params)]
+        project = self.project
+        if self.order is None:
+            answer = [project(row, params) for row in rows] if project is not None else list(rows)
+        else:
+            order = self.order
+            keyed = sorted(((order(row, params), row) for row in rows), key=lambda pair: pair[0])
+            answer = [project(row, params) if project is not None else row for _, row in keyed]
+        if self.distinct is not None:
+            first: dict[Key, Row] = {}
+            keep_distinct(answer, self.distinct, first)
+            answer = list(first.values())
+        if self.limit is not None:
+            count, offset = self.limit(params)
+            answer = answer[offset : None if count is None else offset + count]
+        return answer
+
 
 @dataclass(slots=True)
 class Hole:

@@ -1,6 +1,6 @@
 """An answer of many rows, derived in steps of about a millisecond.
 
-`ReaderNode.derive` and `finish_passed` do the same in one.
+`ReaderNode.derive` and `ReaderProgram.finish_passed` do the same in one.
 
 The functions are generators. Each step looks at the entries, so these must not change until the last step is made, or
 what comes of it must be thrown away.
@@ -301,16 +301,16 @@ def _joined(
 
 
 def finished(reader: ReaderNode, joined: Sequence[Row], params: Params) -> Steps[list[Row]]:
-    """What is above the lookups for one key, as `ReaderNode.finish` gives it."""
+    """What is above the lookups for one key, as `ReaderProgram.finish` gives it."""
     passed = yield from passing(reader, joined, params)
     return (yield from _finished(reader, passed, params))
 
 
 def passing(reader: ReaderNode, joined: Sequence[Row], params: Params) -> Steps[list[Row]]:
-    """The rows of one key that pass the filter, as `ReaderNode.passing_in_order` gives them."""
+    """The rows of one key that pass the filter, as `ReaderProgram.passing_in_order` gives them."""
     out: list[Row] = []
     for some in parts(joined) if reader.program.filter is not None else ():
-        out += reader.passing(some, params)
+        out += reader.program.passing(some, params)
         if some is not joined:
             yield
     rows = out if reader.program.filter is not None else list(joined)

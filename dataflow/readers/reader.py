@@ -17,15 +17,15 @@ Invariants:
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from itertools import islice
 
-from dataflow.entries import ENTRY_BYTES, Entries, Entry, Held, Owner, relink, shared, unlinked
+from dataflow.entries import ENTRY_BYTES, Entries, Entry, Held, Owner, relink, unlinked
 from dataflow.held.arrangement import UNBOUNDED, Arrangement, Memory
 from dataflow.held.remains import Item
 from dataflow.held.table import Table
-from dataflow.operators.answer import AnswerEntry, AnswerNode
-from dataflow.operators.standing import is_not_later
+from dataflow.operators.answer import AnswerEntry
+from dataflow.readers.alike import Alike
 from dataflow.readers.derivation import (
     ROW_BYTES,
     Derivation,
@@ -33,18 +33,14 @@ from dataflow.readers.derivation import (
     Params,
     ReaderProgram,
     TooLong,
-    aggregate,
     expand,
-    keep_distinct,
-    read_in_order,
 )
+from dataflow.readers.encodings import Encodings
 from gtid_tracker.gtid import GtidSet
 from planner.fill.upquery_sql import quoted
 from planner.tree.plan import AnswerArrangement, QueryPlan
 from sqltypes.expression import Key, Row
 from sqltypes.schema import ResultColumn
-
-Encode = Callable[[Sequence[Row]], bytes]
 
 
 class ReaderNode:
@@ -60,18 +56,14 @@ class ReaderNode:
         self.memory = memory
         self.entries: dict[Key, Held] = {}
         self._table = Table(self.entries)
-        self.encoders: list[Encode] = []
-        self.joins: list[Callable[[Sequence[bytes]], bytes]] = []  # one encoding of several; none: b"".join
-        # By wire format whose encoder may still become another one, the keys with rows that were encoded by it. Where
-        # there is one more than MOST_ENCODED, any key may have been.
-        self.encoded: dict[int, set[Key]] = {}
+        self.encodings = Encodings(memory)
+        self.alike = Alike(program)
         # By wire format the encodings that lists of keys have asked for, of `bodies`.
         self.listed: list[dict[Key, bytes]] = [{} for _ in range(USUAL_FORMATS)]
         self.long: set[Key] = set()  # keys that are held, and were once more than a short step to derive
         # Is told with which columns MySQL has answered an upquery whose rows are held as they are.
         self.on_columns: Callable[[tuple[ResultColumn, ...]], None] | None = None
         self.installed = True
-        self.lately: dict[Params, Params] = {}  # by the other parameters those that `between` told last
         self.key_is_value = _key_is_value(plan)  # of the only parameter
         self.watches: dict[Held, Callable[[], None]] = {}
         self.tables: tuple[str, ...] = tuple(quoted(table) for table in plan.tables)  # for an upquery's metadata locks
@@ -129,45 +121,6 @@ class ReaderNode:
                 break
         return found
 
-    def passing(self, joined: Iterable[Row], params: Params) -> Iterable[Row]:
-        """The joined rows of one key that pass the filter. A value of an IN-list may stand in it, so each key has its
-        own."""
-        passes = self.program.filter
-        return joined if passes is None else [row for row in joined if passes(row, params)]
-
-    def passing_in_order(self, joined: Iterable[Row], params: Params) -> Iterable[Row]:
-        """As `passing`, in the order in which MySQL reads one key's rows, where that is known."""
-        rows = joined if self.program.filter is None else self.passing(joined, params)
-        return rows if self.program.reading is None else read_in_order(self.program.reading, list(rows))
-
-    def finish(self, joined: Iterable[Row], params: Params) -> list[Row]:
-        """What is above the lookups for one key: filter, aggregate, having, project, distinct, order, limit."""
-        return self.finish_passed(self.passing_in_order(joined, params), params)
-
-    def finish_passed(self, rows: Iterable[Row], params: Params) -> list[Row]:
-        """What is above the filter, for the rows of one key or of all keys of an IN-list."""
-        program = self.program
-        if program.grouping is not None:
-            rows = aggregate(program.grouping, rows, params)
-        if program.having is not None:
-            passes = program.having
-            rows = [row for row in rows if passes(row, params)]
-        project = program.project
-        if program.order is None:
-            answer = [project(row, params) for row in rows] if project is not None else list(rows)
-        else:
-            order = program.order
-            keyed = sorted(((order(row, params), row) for row in rows), key=lambda pair: pair[0])
-            answer = [project(row, params) if project is not None else row for _, row in keyed]
-        if program.distinct is not None:
-            first: dict[Key, Row] = {}
-            keep_distinct(answer, program.distinct, first)
-            answer = list(first.values())
-        if program.limit is not None:
-            count, offset = program.limit(params)
-            answer = answer[offset : None if count is None else offset + count]
-        return answer
-
     # -- what is held ------------------------------------------------------------------------------------------------
 
     def answer(self, keys: Sequence[tuple[Key, Params]], *, short: bool = False) -> list[Row] | None:
@@ -189,8 +142,8 @@ class ReaderNode:
                 return None
             if short and self.program.levels:
                 room -= len(found.rows)
-            joined += self.passing_in_order(found.rows, params)
-        return self.finish_passed(joined, keys[0][1])
+            joined += self.program.passing_in_order(found.rows, params)
+        return self.program.finish_passed(joined, keys[0][1])
 
     def weight(self, params: Params, levels: Sequence[Entries]) -> int:
         """How many rows of the key's root must be looked at, about."""
@@ -210,7 +163,7 @@ class ReaderNode:
         entry = root.ahead.get(self.program.root_key(params))
         if entry is None or entry.cut is None:
             return None
-        return self.finish(root.rows(entry.content), params), entry.cut.lower
+        return self.program.finish(root.rows(entry.content), params), entry.cut.lower
 
     def deps_of(self, key: Key, params: Params) -> tuple[Entry, ...] | None:
         """The entries that the key's answer is derived from; None if one of them is a hole. Raises TooLong."""
@@ -263,55 +216,6 @@ class ReaderNode:
         entry = self.held_levels[0].get(self.program.root_key(params))
         return entry.found if isinstance(entry, AnswerEntry) and entry.cut is None else None
 
-    @property
-    def stands(self) -> bool:
-        """Whether answers may stand for other keys."""
-        root = self.nodes[0]
-        return isinstance(root, AnswerNode) and bool(root.crossings)
-
-    def standing(self, params: Params) -> Params | None:
-        """The parameters of a key that is held at the position, whose answer is that of these, too; None where they
-        have their own, or there is none."""
-        root = self.nodes[0]
-        if not isinstance(root, AnswerNode) or not root.crossings:
-            return None
-        key = self.program.root_key(params)
-        return None if key in root.entries else root.standing(key, self.program.root_values(params))
-
-    def tells_between(self, places: Iterable[int]) -> bool:
-        """Whether `between` may tell anything where the parameters at these places differ."""
-        root = self.nodes[0]
-        return (
-            root.crosses(places) if isinstance(root, AnswerNode) else all(at in self.program.compared for at in places)
-        )
-
-    def between(self, first: Params, last: Params) -> Params | None:
-        """Parameters whose answer, at the position, is that of all that are between these two, which differ in moments;
-        None where that is not known. Raises TooLong."""
-        program, root = self.program, self.nodes[0]
-        differing = [at for at, (one, other) in enumerate(zip(first, last, strict=True)) if one != other]
-        if isinstance(root, AnswerNode):
-            reached = root.reached(program.root_key(first), program.root_values(first), program.root_values(last))
-            return first if reached and root.crossings else None
-        if not self.tells_between(differing) or not all(is_not_later(first[at], last[at]) for at in differing):
-            return None
-        rest = tuple([None if at in differing else value for at, value in enumerate(first)])
-        before = self.lately.get(rest)
-        if before is not None and not all(is_not_later(before[at], first[at]) for at in differing):
-            before = None
-        found = self.derive(before or first, self.held_levels, self.memory.most_rows, last)
-        if found.holes:
-            return None
-        rows, compared = list(found.rows), [program.compared[at] for at in differing]
-        if before is not None and _are_alike(rows, compared, before, last):
-            return before
-        if not _are_alike(rows, compared, first, last):
-            return None
-        if len(self.lately) >= MOST_LATELY:
-            self.lately.clear()
-        self.lately[rest] = first
-        return first
-
     def refresh(self, held: Held, params: Params, most: int | None = None) -> list[Row] | None:
         """Derives a held key's answer again; None if a hole was met (the key stays,
         stale). `most`: as `derive` has it; a short step's. Raises TooLong."""
@@ -320,7 +224,7 @@ class ReaderNode:
             return None
         relink(held, tuple(dict.fromkeys(found.deps)))
         held.renew()
-        return self.finish(found.rows, params)
+        return self.program.finish(found.rows, params)
 
     def link(self, held: Held, params: Params) -> bool:
         """Links a held key to all that it is derived from: from now on a change makes it stale. False: there is a hole.
@@ -340,24 +244,12 @@ class ReaderNode:
         rows = self.rows_of(held, params)
         if rows is None:
             return None
+        encodings = self.encodings
         if rows:
-            self.note_encoded(held, format_)
-        encoded = self.encoders[format_](rows)
-        self.store(held, format_, encoded)
+            encodings.note(held, format_)
+        encoded = encodings.encoders[format_](rows)
+        encodings.store(held, format_, encoded)
         return encoded
-
-    def stores(self, held: Held, rows: list[Row]) -> bool:
-        """Whether the key's stored encodings are of these rows, in whatever order."""
-        for encode, body in zip(self.encoders, held.bodies or (), strict=False):
-            if body is not None and (encoded := encode(rows)) != body and sorted(encoded) != sorted(body):
-                return False
-        return True
-
-    def note_encoded(self, held: Held, format_: int) -> None:
-        """The key's rows are encoded in the format as it is now."""
-        keys = self.encoded.get(format_)
-        if keys is not None and len(keys) <= MOST_ENCODED:
-            keys.add(held.key)
 
     def is_large(self, held: Held, format_: int) -> bool:
         """Whether the answer is not stored, and so large that to derive and to encode it should be two steps."""
@@ -385,22 +277,7 @@ class ReaderNode:
         if held.version is None:
             return self.refresh(held, params)
         # Stored in another format: that stays, for what it was derived from is held and unchanged.
-        return self.finish(self.derive(params, self.held_levels, self.memory.most_rows).rows, params)
-
-    def store(self, held: Held, format_: int, encoded: bytes) -> None:
-        """Keeps the encoding. Requires: it is of the answer as it is, and is not stored."""
-        assert held.version is not None
-        bodies = held.bodies
-        others = held.body_size
-        if bodies is None:
-            bodies = held.bodies = [None] * len(self.encoders)
-            others = BODIES_BYTES
-        if format_ >= len(bodies):
-            bodies += [None] * (format_ + 1 - len(bodies))
-        bodies[format_] = encoded
-        size = others + len(encoded) + BODY_BYTES
-        self.memory.used += size - held.body_size
-        held.body_size = shared(size)
+        return self.program.finish(self.derive(params, self.held_levels, self.memory.most_rows).rows, params)
 
     def drop(self, held: Held) -> None:
         """Evicts the key: the answer first, then what nobody else needs below."""
@@ -445,6 +322,8 @@ class ReaderNode:
         self.memory.remains.add(items)
 
     def check_invariants(self) -> None:
+        self.encodings.check_invariants()
+        self.alike.check_invariants()
         for key, held in self.entries.items():
             assert held.key == key and held.reader is self and held.alive
             assert held.bodies is None or held.version is not None, f"{key!r} shows what has changed"
@@ -459,12 +338,9 @@ class ReaderNode:
             assert self.entries.get(held.key) is held and held.watch is not None, f"{held.key!r} is watched"
 
 
-MOST_LATELY = 10_000
 USUAL_FORMATS = 8  # of the wire
-MOST_ENCODED = 1000  # keys of one format that are remembered until its encoder stays
 LARGE_BYTES, MANY_DEPS = 200_000, 500  # of the entries below an answer, and how many of them
 MOST_HELD = 1_000  # rows of several keys that are joined in one step, to see whether all are held
-BODIES_BYTES, BODY_BYTES = 110, 41  # a list with a place for each wire format; a bytes object without its bytes
 
 
 SAMPLED_KEYS, MOST_SAMPLED = 500, 2_000
@@ -498,13 +374,6 @@ def held_bytes(reader: ReaderNode) -> int:
         count = max(len(entries), min(likely, len(owner.entries) + len(owner.ahead)))
         total += count * sum(entry.size for entry in entries) / len(entries)
     return int(total)
-
-
-def _are_alike(
-    rows: Sequence[Row], compared: Sequence[Callable[[Row, Params], bool]], first: Params, last: Params
-) -> bool:
-    """Whether each comparison says the same of each row at both ends, and so everywhere between them."""
-    return all(by(row, first) == by(row, last) for by in compared for row in rows)
 
 
 def _key_is_value(plan: QueryPlan) -> bool:

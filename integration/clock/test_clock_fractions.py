@@ -12,7 +12,7 @@ from time import monotonic
 import pytest
 from structlog.testing import capture_logs
 
-from dataflow.readers.reader import ReaderNode
+from dataflow.readers.alike import Alike
 from integration.oracle.answers import parse
 from integration.servers.mysql_server import Server
 from integration.support.proxy_thread import Beside, beside_database
@@ -93,7 +93,7 @@ def test_a_fault_leaves_the_read_to_mysql(beside: Beside, monkeypatch: pytest.Mo
         through.query(f"CREATE CACHE faulty FROM {sql}")
         read_until_hit(beside, through, lambda: through.query(sql))
         with capture_logs() as logs, monkeypatch.context() as patched:
-            patched.setattr(ReaderNode, "between", fails)
+            patched.setattr(Alike, "between", fails)
             for _ in range(3):
                 assert answer(through, sql) == answer(direct, sql)
                 assert last_served(beside, through).startswith("passed")

@@ -16,7 +16,7 @@ from threading import Event
 import pytest
 from structlog.testing import capture_logs
 
-from dataflow.readers.reader import ReaderNode
+from dataflow.readers.alike import Alike
 from integration.clock.clock_texts import TABLES
 from integration.oracle.answers import parse
 from integration.servers.mysql_server import Server
@@ -218,7 +218,7 @@ def test_a_fault_on_the_shortest_way_leaves_the_read_to_the_long_one(
         while [read(), read(), read()] != ["hit"] * 3:
             assert now < BEGIN + timedelta(seconds=1000), "an answer never stands for a later moment"
         with capture_logs() as logs, monkeypatch.context() as patched:
-            patched.setattr(ReaderNode, "standing", fails)
+            patched.setattr(Alike, "standing", fails)
             for _ in range(3):
                 read()
         assert any(log["event"] == "fault" for log in logs), logs

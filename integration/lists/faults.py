@@ -48,9 +48,9 @@ FAULTS = (
     ),
     Fault(
         "LIMIT is applied to each value of a list",
-        edit(ReaderNode, "answer", ("joined += self.passing_in_order(found.rows, params)",
-                                    "joined += self.finish(found.rows, params)"),
-             ("return self.finish_passed(joined, keys[0][1])", "return joined")),
+        edit(ReaderNode, "answer", ("joined += self.program.passing_in_order(found.rows, params)",
+                                    "joined += self.program.finish(found.rows, params)"),
+             ("return self.program.finish_passed(joined, keys[0][1])", "return joined")),
         ROWS | {"order of keys"},
         4,
     ),

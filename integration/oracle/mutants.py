@@ -36,7 +36,7 @@ import sqltypes.compile
 import sqltypes.ordering
 from dataflow.operators.answer import AnswerNode
 from dataflow.operators.topk import TopKNode
-from dataflow.readers.reader import ReaderNode
+from dataflow.readers.derivation import ReaderProgram
 from integration.oracle.asker import asker_beside
 from integration.oracle.grammar import Focus
 from integration.oracle.run import DATABASE, READERS, oracle
@@ -125,7 +125,7 @@ FAULTS = (
         Focus(("rows",), plain=True, large=True),
         39,
     ),
-    Fault("OFFSET is passed over", edit(ReaderNode, "finish_passed", ("answer[offset :", "answer[0 :")), ROWS, 1),
+    Fault("OFFSET is passed over", edit(ReaderProgram, "finish_passed", ("answer[offset :", "answer[0 :")), ROWS, 1),
     Fault(
         "strings of exact collations are not padded",
         edit(sqltypes.collation, "_without_trailing_spaces", ('text.rstrip(" ")', "text")),

@@ -30,6 +30,7 @@ import dataflow.fills.insertion
 import dataflow.fills.state
 import dataflow.fills.under_way
 import dataflow.fills.waiting_reads
+import dataflow.readers.derivation
 import dataflow.readers.eviction
 import dataflow.readers.reader
 import external_upquery.executor
@@ -104,7 +105,7 @@ READS: tuple[tuple[Any, str], ...] = (
     (proxy.cache.key_binder.KeyBinder, "bind"),
     (dataflow.readers.reader.ReaderNode, "body"),
     (dataflow.readers.reader.ReaderNode, "derive"),
-    (dataflow.readers.reader.ReaderNode, "finish_passed"),
+    (dataflow.readers.derivation.ReaderProgram, "finish_passed"),
     (dataflow.fills.waiting_reads.Reads, "read"),
     (dataflow.fills.waiting_reads.Reads, "_start"),
     (dataflow.fills.waiting_reads.Reads, "tell"),

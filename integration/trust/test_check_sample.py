@@ -103,7 +103,7 @@ def test_what_is_spoilt_is_found_and_forgotten(mysql: Server, database: str, tmp
             spoilt: list[Row] = [(1, "one"), (2, "too")]
             if what == "bytes":
                 assert held.bodies is not None
-                held.bodies[0] = reader.encoders[0](spoilt)
+                held.bodies[0] = reader.encodings.encoders[0](spoilt)
             else:
                 (entry,) = held.deps
                 entry.content = reader.nodes[0].load(7, list(spoilt)).content

@@ -16,12 +16,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from dataflow.readers.reader import MOST_ENCODED, ReaderNode
+from dataflow.readers.encodings import MOST_ENCODED
+from dataflow.readers.reader import ReaderNode
 from proxy.loop.slices import Encoder
 from proxy.port.api import EncoderFor
 from proxy.port.reasons import NO_REASON, Reason, Why
 from sqltypes.errors import InvariantViolated, OtherTypes
-from sqltypes.expression import Key, Row
+from sqltypes.expression import Row
 from sqltypes.schema import ResultColumn, SqlType
 
 Columns = tuple[ResultColumn, ...]
@@ -71,18 +72,19 @@ class Encoding:
         self._told = False  # MySQL has answered a client's text
         self._planned = columns
         self._made_for: list[Columns] = []  # by format, what the encoder is for
-        reader.encoders, reader.encoded = [], {}
+        self._encodings = reader.encodings
+        self._encodings.encoders, self._encodings.encoded = [], {}
         self.provide(len(formats) - 1)
         reader.on_columns = self.on_filled
 
     def provide(self, format_: int) -> None:
         """Makes places for the formats up to this one: some have come later than the cache."""
-        reader = self._reader
         for number in range(len(self._made_for), format_ + 1):
             self._made_for.append(self.columns)
-            reader.encoders.append(self._encoder(number, self.columns))
-            reader.encoded[number] = set()
-        reader.listed += [{} for _ in range(len(reader.listed), format_ + 1)]
+            self._encodings.encoders.append(self._encoder(number, self.columns))
+            self._encodings.encoded[number] = set()
+        listed = self._reader.listed
+        listed += [{} for _ in range(len(listed), format_ + 1)]
 
     def learn(self, format_: int, columns: Columns, forms: object) -> Why:
         """MySQL has announced these columns to a client, which are encoded by `forms`. Why rows cannot be, "" if they
@@ -94,7 +96,7 @@ class Encoding:
             return OTHER_TYPES
         self._learned[format_] = forms, columns
         self._encode_as(format_, columns)
-        del self._reader.encoded[format_]  # it stays
+        del self._encodings.encoded[format_]  # it stays
         return NO_REASON
 
     def on_filled(self, columns: Columns) -> None:
@@ -111,7 +113,7 @@ class Encoding:
             if format_ not in self._learned:
                 self._encode_as(format_, columns)
             elif _carried_of(self._learned[format_][1]) != held:
-                self._reader.encoders[format_] = _refuse
+                self._encodings.encoders[format_] = _refuse
 
     def on_own_answer(self, columns: Columns) -> None:
         """MySQL has answered the client's text with rows of these columns, and the cache with the same rows. It may
@@ -123,7 +125,7 @@ class Encoding:
             return
         self._told = True
         unlearned = [format_ for format_ in range(len(self._made_for)) if format_ not in self._learned]
-        encoded = self._reader.encoded
+        encoded = self._encodings.encoded
         if found == self.columns or any(len(encoded[format_]) > MOST_ENCODED for format_ in unlearned):
             return
         self.columns = found
@@ -150,17 +152,14 @@ class Encoding:
         """Answers that are stored in this format are encoded again when they are next asked for."""
         if columns == self._made_for[format_]:
             return
-        reader = self._reader
+        encoded, entries = self._encodings.encoded[format_], self._reader.entries
         self._made_for[format_] = columns
-        reader.encoders[format_] = self._encoder(format_, columns)
-        keys: Iterable[Key] = reader.encoded[format_]
-        if len(reader.encoded[format_]) > MOST_ENCODED:
-            keys = list(reader.entries)
-        for key in keys:
-            held = reader.entries.get(key)
+        self._encodings.encoders[format_] = self._encoder(format_, columns)
+        for key in encoded if len(encoded) <= MOST_ENCODED else list(entries):
+            held = entries.get(key)
             if held is not None and held.version is not None:
                 held.stale()
-        reader.encoded[format_].clear()
+        encoded.clear()
 
     def _encoder(self, format_: int, columns: Columns) -> Encoder:
         """It is made when it is first needed: few caches are read in every format."""
@@ -170,8 +169,8 @@ class Encoding:
                 made = self._formats[format_](self._with_instants(columns))
             except InvariantViolated:  # a type that has no form
                 made = _refuse
-            if self._reader.encoders[format_] is first:
-                self._reader.encoders[format_] = made
+            if self._encodings.encoders[format_] is first:
+                self._encodings.encoders[format_] = made
             return made(rows)
 
         return first

@@ -66,7 +66,7 @@ class Installed:
         output = planned.plan.reader.output
         held = carried(column.type for column in output) if planned.plan.mode.value == "maintain" else None
         cache.encoding = Encoding(reader, planned.columns, held, self._pump.formats.encoders_for)
-        reader.joins = self._pump.formats.joins
+        reader.encodings.joins = self._pump.formats.joins
         cache.plan, cache.reader = planned.plan, reader
         cache.binder = KeyBinder(planned.plan, reader)
         cache.relations, cache.needs = planned.relations, planned.needs

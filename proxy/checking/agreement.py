@@ -16,8 +16,9 @@ from typing import Any, TypeVar
 
 from dataflow.entries import Entries
 from dataflow.readers.derivation import Params
+from dataflow.readers.encodings import Encode
 from dataflow.readers.in_steps import Steps, derived, grouped, in_order, passing, same_bag
-from dataflow.readers.reader import Encode, ReaderNode
+from dataflow.readers.reader import ReaderNode
 from planner.text.scan import scan, words
 from planner.tree.plan import AnswerArrangement, QueryPlan
 from sqltypes.collation import key_function, supported

@@ -124,7 +124,7 @@ class Comparison:
         if self.told is not None:
             return self.shown
         if not self.keys:
-            return reader.finish([], self.binding.params)
+            return reader.program.finish([], self.binding.params)
         if self.together:
             return (yield from answered(reader, self.keys, reader.held_levels))
         rows: list[Row] = []
@@ -156,7 +156,7 @@ class Comparison:
     def compare_in_steps(self) -> Steps[Verdict | None]:
         """As `compare`. What it returns counts only if the comparison is `untouched` afterwards."""
         columns = self.cache.columns
-        encode = self.reader.encoders[self.format_] if self.told is None else shown
+        encode = self.reader.encodings.encoders[self.format_] if self.told is None else shown
         try:
             verdict = yield from agreement(self.reader, self.keys, columns, encode, self.held, self.rows)
         except EvaluationError:
@@ -368,7 +368,7 @@ class Comparer:
                 return
             outcome = comparison.take()
             if outcome is None and (verdict := comparison.compare()) is not None:
-                encode = comparison.reader.encoders[comparison.format_]
+                encode = comparison.reader.encodings.encoders[comparison.format_]
                 body = encode(comparison.held) if comparison.told is None else None
                 outcome = comparison.judge(verdict, body)
         except Exception:  # the stream's own processing must not end with it
@@ -393,7 +393,7 @@ class Comparer:
                 outcome = Outcome.DIFFERENT
             elif verdict is not None:
                 await asyncio.sleep(0)
-                encode = comparison.reader.encoders[comparison.format_]
+                encode = comparison.reader.encodings.encoders[comparison.format_]
                 body = None
                 if comparison.told is None:
                     body = await encode_in_slices(encode, self._join(comparison.format_), comparison.held)

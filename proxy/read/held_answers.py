@@ -60,7 +60,7 @@ class HeldAnswers:
         if not keys:
             if trust is not None and _holds_back(trust.of_derived(seconds, given=given), None, due):
                 return Missing.HELD_BACK
-            return reader.encoders[self._format](reader.finish([], binding.params))
+            return reader.encodings.encoders[self._format](reader.program.finish([], binding.params))
         if len(keys) >= self._together_from:
             return self._looked_together(reader, binding, trust, seconds, due, given=given)
         parts = []
@@ -106,7 +106,7 @@ class HeldAnswers:
         if body is None:
             if rows is None:
                 return InSteps(due=bool(due))
-            body = reader.encoders[self._format](rows)
+            body = reader.encodings.encoders[self._format](rows)
             if given and trust is None and not self._host.memory_is_short:
                 self.several.keep(reader, keys, body)
             for key, _ in keys:

@@ -261,7 +261,7 @@ class Misses:
         if reader is None or (cache.trust is not None and cache.trust.suspicions):
             return None
         generation, position, sequence = opened.generation, self._host.position.text(), reader.memory.sequence
-        columns, encode = cache.columns, reader.encoders[self._format]
+        columns, encode = cache.columns, reader.encodings.encoders[self._format]
         binding = None
         body: bytes | None
         if large.parts:
@@ -269,7 +269,7 @@ class Misses:
         else:
             binding = opened.plan.bind(parameters)
             body = await self._derive_together(reader, binding)
-        if body is None or opened.generation != generation or reader.encoders[self._format] is not encode:
+        if body is None or opened.generation != generation or reader.encodings.encoders[self._format] is not encode:
             return None  # what it would be told with is another's
         if cache.trust is not None and cache.trust.suspicions:
             return None
@@ -282,7 +282,7 @@ class Misses:
         return Answer(Served.HIT, columns, body, position, cache.name)
 
     async def _derive_together(self, reader: ReaderNode, binding: Binding) -> bytes | None:
-        encode = reader.encoders[self._format]
+        encode = reader.encodings.encoders[self._format]
         found = RowsAt(reader, binding.keys)
         await run_in_slices(found.steps())
         self.holes = found.holes
@@ -323,11 +323,11 @@ class Misses:
             self.holes[held.key] = found.holes
         if rows is None or version is None or held.version != version:
             return not found.holes
-        reader.note_encoded(held, self._format)  # first: the encoder may become another one meanwhile
+        reader.encodings.note(held, self._format)  # first: the encoder may become another one meanwhile
         await sleep(0)
-        encoded = await encode_in_slices(reader.encoders[self._format], self._join, rows)
+        encoded = await encode_in_slices(reader.encodings.encoders[self._format], self._join, rows)
         if held.alive and held.version == version and held.body(self._format) is None:
-            reader.store(held, self._format, encoded)
+            reader.encodings.store(held, self._format, encoded)
             self._host.engine.limit.keep()
         return True
 
@@ -366,7 +366,7 @@ class Misses:
         held = host.engine.sieve.hold(self._opened.plan.reader, key, params)
         cut = held.deps[0].cut if held is not None else None
         horizon = host.position.text_with(lower.union(cut.doubt)) if cut is not None and cut.doubt else ""
-        body = self._opened.plan.reader.encoders[self._format](rows)
+        body = self._opened.plan.reader.encodings.encoders[self._format](rows)
         return Answer(Served.HIT, cache.columns, body, host.position.text_with(lower), cache.name, horizon=horizon)
 
     async def _miss(
@@ -398,7 +398,7 @@ class Misses:
                 raise PassThrough(NOT_COMPARED)  # it has another plan by now
             if self._host.auditor.fill_is_due(cache, binding):
                 text = text or substituted(cache.text, parameters)
-                encode = reader.encoders[self._format]
+                encode = reader.encodings.encoders[self._format]
                 check = self._host.auditor.fill_check(cache, reader, binding, parameters, text, encode)
         compare = cache.trust is not None and self._host.auditor.list_is_due(cache, binding)
         started = perf_counter_ns()
@@ -417,7 +417,8 @@ class Misses:
         if compare or (ready.settled and cache.trust is not None and cache.trust.of_derived() is Compared.FIRST):
             return replace(await self._compared_once_filled(reader, binding, parameters, text), served=Served.MISS)
         horizon = str(ready.horizon) if ready.horizon is not None else ""
-        columns, encode = cache.columns, reader.encoders[self._format]  # together: MySQL may tell others meanwhile
+        # Together: MySQL may tell others meanwhile.
+        columns, encode = cache.columns, reader.encodings.encoders[self._format]
         rows = ready.rows
         body = encode(rows) if len(rows) <= ROWS_AT_ONCE else await encode_in_slices(encode, self._join, rows)
         return Answer(Served.MISS, columns, body, str(ready.position), cache.name, horizon=horizon)

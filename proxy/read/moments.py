@@ -40,7 +40,7 @@ class Moments:
     def tells_between(self, first: Sequence[ParameterValue], last: Sequence[ParameterValue]) -> bool:
         differing = [at for at, (one, other) in enumerate(zip(first, last, strict=False)) if one != other]
         reader = self._opened.plan.reader
-        return reader is not None and len(first) == len(last) and reader.tells_between(differing)
+        return reader is not None and len(first) == len(last) and reader.alike.tells_between(differing)
 
     @guarded
     def _between(
@@ -53,7 +53,7 @@ class Moments:
         if len(one) != 1 or len(other) != 1:
             return None
         low, high = one[0][1], other[0][1]
-        found = reader.between(low, high)
+        found = reader.alike.between(reader, low, high)
         if found is None:
             return None
         return [value if at == same else at for value, at, same in zip(first, found, low, strict=True)]
@@ -67,10 +67,10 @@ class Moments:
     @guarded
     def _standing(self, parameters: Sequence[ParameterValue]) -> Key | None:
         reader, plan = self._opened.ready(), self._opened.plan
-        if reader is None or not reader.stands or plan.lists:
+        if reader is None or not reader.alike.stands or plan.lists:
             return None
         keys = plan.bind(parameters).keys
-        standing = reader.standing(keys[0][1]) if len(keys) == 1 else None
+        standing = reader.alike.standing(keys[0][1]) if len(keys) == 1 else None
         return None if standing is None else reader.key_of(standing)
 
     def in_utc(self, parameters: Sequence[ParameterValue]) -> Sequence[ParameterValue]:

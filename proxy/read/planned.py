@@ -83,7 +83,7 @@ class Planned:
         """As `bind`, for a hit: of another key where the answer that is held for that is this key's, too. Good for this
         step alone."""
         binding = self.bind(parameters)
-        standing = reader.standing(binding.keys[0][1]) if len(binding.keys) == 1 else None
+        standing = reader.alike.standing(binding.keys[0][1]) if len(binding.keys) == 1 else None
         return binding if standing is None else Binding([(reader.key_of(standing), standing)], standing)
 
 

@@ -30,7 +30,7 @@ class Several:
 
     def find(self, reader: ReaderNode, format_: int) -> bytes | None:
         """The rows, if they are the answer still. The keys are visited then."""
-        if self.encoder is not reader.encoders[format_] or not self.keys:
+        if self.encoder is not reader.encodings.encoders[format_] or not self.keys:
             return None
         entry = reader.entries.get
         for (key, _), version in zip(self.keys, self.versions, strict=True):
@@ -72,11 +72,11 @@ class Together:
         if len(body) + bytes_of(place) > LONGEST or (versions := _linked(reader, keys)) is None:
             return
         if (kept := answers.get(place)) is not None:
-            kept.versions, kept.encoder, kept.body = versions, reader.encoders[self._format], body
+            kept.versions, kept.encoder, kept.body = versions, reader.encodings.encoders[self._format], body
             return
         if len(answers) >= MOST_ANSWERS:
             answers.pop(next(iter(answers))).let_go()
-        answers[place] = Several(place, versions, reader.encoders[self._format], body)
+        answers[place] = Several(place, versions, reader.encodings.encoders[self._format], body)
 
     def clear(self) -> None:
         for kept in self._answers.values():
@@ -88,8 +88,8 @@ class Together:
         assert len(self._answers) <= MOST_ANSWERS and len(self._asked) <= MOST_ASKED
         for keys, kept in self._answers.items():
             if (body := kept.find(reader, self._format)) is not None:
-                rows = reader.answer(keys)
-                assert rows is not None and reader.encoders[self._format](rows) == body, f"{keys!r} have changed"
+                rows, encode = reader.answer(keys), reader.encodings.encoders[self._format]
+                assert rows is not None and encode(rows) == body, f"{keys!r} have changed"
 
 
 def _linked(reader: ReaderNode, keys: Keys) -> list[int] | None:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from dataflow.entries import Held
-from dataflow.readers.reader import BODIES_BYTES, BODY_BYTES
+from dataflow.readers.encodings import BODIES_BYTES, BODY_BYTES
 from sqltypes.expression import Row
 from tests.support.engine_rig import ROWS, Rig
 
 
 def rig_of_two_formats() -> Rig:
     rig = Rig(ROWS)
-    rig.readers[0].encoders = [lambda rows: repr(list(rows)).encode(), lambda rows: b"%d rows" % len(rows)]
+    rig.readers[0].encodings.encoders = [lambda rows: repr(list(rows)).encode(), lambda rows: b"%d rows" % len(rows)]
     rig.fill_from({1: (1, 7, 10)}, 7)
     return rig
 

@@ -113,7 +113,7 @@ def test_nothing_stands_where_nobody_asked_how_far_it_reaches() -> None:
     node = reader.nodes[0]
     assert isinstance(node, AnswerNode) and not node.crossings
     node.insert(node.load((1, 10), [(1, 1)]))
-    assert reader.standing((1, 15)) is None
+    assert reader.alike.standing((1, 15)) is None
     assert node.standing((1, 15), (1, 15)) is None
     without = Rig("SELECT id, ROW_NUMBER() OVER (ORDER BY id) AS r FROM t WHERE k = ?").readers[0].nodes[0]
     assert isinstance(without, AnswerNode)
@@ -148,7 +148,7 @@ def test_what_stands_for_a_key_is_its_answer_whatever_has_changed(by_clock: bool
                 now += rng.randrange(3)
                 params = (rng.randrange(2), now - (rng.randrange(5) if rng.random() < 0.1 else 0))
                 own = answer_of(rows, *params)
-                standing = reader.standing(params)
+                standing = reader.alike.standing(params)
                 if standing is not None:
                     stood += standing != params
                     assert reader.answer([(reader.key_of(standing), standing)]) == own, (seed, params, standing)
@@ -171,7 +171,7 @@ def test_only_of_what_grows_it_is_asked_how_far_an_answer_reaches() -> None:
     filled_times = 0
     for now in range(100, 300):
         params = (now, 10 * rng.randrange(8), 1)
-        if reader.standing(params) is None:
+        if reader.alike.standing(params) is None:
             filled_times += 1
             rig.read(*params)
             for request in rig.asked():
@@ -215,9 +215,9 @@ def test_of_what_is_maintained_the_rows_tell_whether_moments_matter() -> None:
             rows[number] = (number, rng.randrange(2), now + rng.randrange(-3, 12))
             rig.change(rig.next_gtid(), (before, rows[number]))
             first, last = (1, now), (1, now + rng.randrange(4))
-            if reader.between(first, last) is None:
+            if reader.alike.between(reader, first, last) is None:
                 rig.fill_from(rows, *first)
-            found = reader.between(first, last)
+            found = reader.alike.between(reader, first, last)
             answers = {repr(answer_to(rows, 1, value)) for value in range(now, last[1] + 1)}
             if found is not None:
                 told += 1
@@ -240,7 +240,7 @@ def test_rows_that_are_looked_up_by_their_range_count_beyond_it(operator: str) -
         rig.fill_from({number: (number, 1, moment) for number, moment in enumerate(moments)}, 1, 0)
         for first in range(100):
             for last in (first, first + 1, first + 4, first + 12):
-                found = reader.between((1, first), (1, last))
+                found = reader.alike.between(reader, (1, first), (1, last))
                 counts = {
                     sum(OPERATORS[operator](moment, value) for moment in moments) for value in range(first, last + 1)
                 }
@@ -270,5 +270,5 @@ def test_nothing_is_told_of_parameters_that_are_more_than_compared(query: str) -
         first = (1,) * len(reader.plan.parameters)
         last = (*first[:at], 2, *first[at + 1 :])
         if at not in reader.program.compared:
-            assert reader.between(first, last) is None
+            assert reader.alike.between(reader, first, last) is None
     assert len(reader.program.compared) == query.count("id > ?")

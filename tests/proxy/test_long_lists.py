@@ -35,9 +35,9 @@ class Lists:
         self.host = Desk(self.rig.engine, wire).host
         cache = Announced("c", sql, "test", plan=self.reader.plan, reader=self.reader, state="ready")
         self.binder = cache.binder = KeyBinder(self.reader.plan, self.reader)
-        self.reader.encoders = [packed]
+        self.reader.encodings.encoders = [packed]
         if wire is not None:
-            self.reader.encoders = [wire.encoder_for(cache.columns)]
+            self.reader.encodings.encoders = [wire.encoder_for(cache.columns)]
         self.opened = OpenCache(self.host, cache, 0)
 
     def fill(self, keys: Sequence[int], rows: int, *more: list[Row]) -> None:

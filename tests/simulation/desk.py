@@ -84,7 +84,7 @@ class Desk:
 
     def open(self, query: Query) -> None:
         reader = self._engine.install(query.plan)
-        reader.encoders = [packed]
+        reader.encodings.encoders = [packed]
         cache = Announced(query.name, query.sql, DATABASE, plan=query.plan, reader=reader, state="ready")
         cache.names = frozenset(table.qualified.lower() for table in query.plan.tables) | {f"{DATABASE}.{VIEW}"}
         cache.binder = KeyBinder(query.plan, reader)

@@ -6,7 +6,7 @@ The others are tried by `tests/dataflow/graph/test_spellings.py`: without them t
 from __future__ import annotations
 
 import dataflow.graph.build
-import dataflow.readers.reader
+import dataflow.readers.derivation
 from tests.simulation.mutant import Mutant, attribute, edit
 
 SPELLINGS = (
@@ -19,7 +19,7 @@ SPELLINGS = (
         "spellings",
         "rows of one DISTINCT are spelled alike",
         edit(
-            dataflow.readers.reader,
+            dataflow.readers.derivation,
             "keep_distinct",
             ("if shown is not row and not identical(shown, row):", "if False:"),
         ),

@@ -18,7 +18,7 @@ from dataflow.operators.aggregate import AggregateNode
 from dataflow.operators.answer import AnswerNode
 from dataflow.operators.rows import RowsNode
 from dataflow.operators.topk import TopKNode
-from dataflow.readers.reader import ReaderNode
+from dataflow.readers.derivation import ReaderProgram
 from planner.tree.plan import AggregateArrangement, AnswerArrangement, RowsArrangement, TopKArrangement
 from proxy.cache.trust import Trust
 from proxy.checking.ddl_excuses import Suspicions
@@ -46,7 +46,7 @@ FAULTS: dict[str, tuple[type, Patch]] = {  # each with the arrangements that hav
     "the first rows do not change": (TopKArrangement, attribute(TopKNode, "change", nothing)),
     "what is left of the filter passes all": (
         RowsArrangement,
-        attribute(ReaderNode, "passing", lambda self, rows, params: rows),
+        attribute(ReaderProgram, "passing", lambda self, rows, params: rows),
     ),
     "an answer is kept though its entry has changed": (
         RowsArrangement,

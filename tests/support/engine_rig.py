@@ -60,7 +60,7 @@ class Rig:
     def install(self, query: str) -> ReaderNode:
         relations = {("test", table.name): table for table in (T, WIDE, WORDS, LEVELS)}
         reader = self.engine.install(plan_query(query, "test", SchemaSnapshot(dict(relations), (9, 7, 0))))
-        reader.encoders = [lambda rows: repr(rows).encode()]
+        reader.encodings.encoders = [lambda rows: repr(rows).encode()]
         return reader
 
     def read(self, *params: int, reader: int = 0) -> list[Effect]:

@@ -56,7 +56,7 @@ def answer(query: str, day: str) -> list[Row]:
         node.apply("test.d", [(None, row)], levels[-1])
     found = reader.derive((1,), levels)
     assert not found.holes
-    return reader.finish(found.rows, (1,))
+    return reader.program.finish(found.rows, (1,))
 
 
 @pytest.mark.parametrize(

@@ -63,7 +63,7 @@ def test_in_steps_and_in_one_are_the_same(query: str) -> None:
     assert expected
     assert at_once(answered(reader, keys, reader.held_levels)) == expected
     assert at_once(answered(reader, keys * 2, reader.held_levels)) == reader.answer(keys * 2)
-    assert at_once(finished(reader, [], (1,))) == reader.finish([], (1,))
+    assert at_once(finished(reader, [], (1,))) == reader.program.finish([], (1,))
     held = made.engine.sieve.hold(reader, *keys[0])
     assert held is not None
     found = HeldRows(reader, held, (1,))

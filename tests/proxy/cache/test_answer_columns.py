@@ -10,6 +10,7 @@ import pytest
 
 from dataflow.entries import Held
 from dataflow.held.arrangement import Memory
+from dataflow.readers.encodings import Encodings
 from dataflow.readers.reader import ReaderNode
 from proxy.cache.answer_columns import OTHER_FORMS, OTHER_TYPES, Encoding, carried
 from proxy.port.api import EncoderFor
@@ -26,7 +27,9 @@ def columns(*types: SqlType) -> tuple[ResultColumn, ...]:
 
 
 def encoding(*types: SqlType, maintained: bool) -> tuple[Encoding, Any]:
-    reader: Any = SimpleNamespace(entries={}, encoders=[], listed=[], on_columns=None, memory=Memory())
+    reader: Any = SimpleNamespace(
+        entries={}, encodings=Encodings(Memory()), listed=[], on_columns=None, memory=Memory()
+    )
     names = [lambda of: lambda rows: ",".join(column.type.name for column in of).encode()] * 2
     held = carried(types) if maintained else None
     return Encoding(cast(ReaderNode, reader), columns(*types), held, names), reader
@@ -38,9 +41,9 @@ def test_rows_are_encoded_for_the_columns_that_a_client_was_told() -> None:
     held.renew()
     held.bodies = [b"other", b"stored"]
     reader.entries[7] = held
-    reader.encoded[1].add(7)
+    reader.encodings.encoded[1].add(7)
     assert made.learn(1, columns(INT), "int") == ""
-    assert (reader.encoders[0]([]), reader.encoders[1]([])) == (b"year", b"int")
+    assert (reader.encodings.encoders[0]([]), reader.encodings.encoders[1]([])) == (b"year", b"int")
     assert held.bodies is None, "stored for other columns"
     assert made.learn(1, columns(INT), "int") == ""
     assert made.learn(1, columns(YEAR), "year") == OTHER_FORMS
@@ -57,10 +60,10 @@ def test_what_is_held_as_it_came_has_the_types_of_the_answer() -> None:
     made, reader = encoding(SqlType("bit", length=9), TEXT, maintained=False)
     assert made.learn(1, columns(SqlType("varbinary"), TEXT), "bytes") == ""
     reader.on_columns(columns(INT, SqlType("mediumtext", collation="utf8mb4_0900_ai_ci")))
-    assert reader.encoders[0]([]) == b"int,mediumtext"
+    assert reader.encodings.encoders[0]([]) == b"int,mediumtext"
     assert [column.type for column in made.columns] == [INT, TEXT], "strings in their own collation"
     with pytest.raises(OtherTypes):
-        reader.encoders[1]([])
+        reader.encodings.encoders[1]([])
     with pytest.raises(OtherTypes):
         reader.on_columns(columns(SqlType("double"), TEXT))
 
@@ -70,7 +73,7 @@ def test_columns_are_told_as_mysql_told_them_with_an_answer() -> None:
     made.learn(1, columns(YEAR), "year")
     made.on_own_answer(columns(INT))
     assert made.columns == columns(INT)
-    assert (reader.encoders[0]([]), reader.encoders[1]([])) == (b"int", b"year")
+    assert (reader.encodings.encoders[0]([]), reader.encodings.encoders[1]([])) == (b"int", b"year")
     made.on_own_answer(columns(SqlType("double")))
     made.on_own_answer(columns(INT, INT))
     assert made.columns == columns(INT)
@@ -140,14 +143,14 @@ def test_what_a_client_was_told_first_stays() -> None:
 
 
 def test_columns_that_are_told_late_do_not_encode_many_keys_anew(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in ("dataflow.readers.reader", "proxy.cache.answer_columns"):
+    for module in ("dataflow.readers.encodings", "proxy.cache.answer_columns"):
         monkeypatch.setattr(f"{module}.MOST_ENCODED", 20)
     for keys, told in ((20, INT), (21, YEAR), (30, YEAR)):
         rig, made, entries = held_by_many(keys)
         hits(rig, range(keys), 0)
         made.on_own_answer(columns(INT, INT))
         assert made.columns == columns(INT, told) and entries.walked == 0
-        assert len(rig.readers[0].encoded[0]) <= 21
+        assert len(rig.readers[0].encodings.encoded[0]) <= 21
     assert made.learn(0, columns(INT, INT), "ints") == "", "a client must be told them: then all are looked at"
     assert hits(rig, range(keys), 0) == [b"int,int[(%d, 2000)]" % key for key in range(keys)]
 
@@ -158,7 +161,7 @@ def test_an_answer_that_is_being_encoded_meanwhile_is_not_stored() -> None:
     reader = rig.readers[0]
     hits(rig, (1,), 1)
     held, version = entries[1], entries[1].version
-    reader.note_encoded(held, 0)
+    reader.encodings.note(held, 0)
     made.learn(0, columns(INT, INT), "ints")
     assert version is not None and held.version is None, "what is encoded now is for other columns"
     assert reader.link(held, (1,)) and held.version not in (None, version), "also where it is linked again at once"
@@ -166,11 +169,11 @@ def test_an_answer_that_is_being_encoded_meanwhile_is_not_stored() -> None:
 
 def test_a_format_that_comes_later_gets_a_place_and_tells_instants_as_planned() -> None:
     formats: list[EncoderFor] = [lambda found: lambda rows: ",".join(c.type.name for c in found).encode()]
-    reader: Any = SimpleNamespace(entries={}, encoders=[], listed=[{}], on_columns=None)
+    reader: Any = SimpleNamespace(entries={}, encodings=Encodings(Memory()), listed=[{}], on_columns=None)
     made = Encoding(cast(ReaderNode, reader), columns(SqlType("timestamp"), SqlType("datetime")), None, formats)
     formats *= 3
     made.provide(2)
     made.provide(1)
-    assert (len(reader.encoders), sorted(reader.encoded), len(reader.listed)) == (3, [0, 1, 2], 3)
+    assert (len(reader.encodings.encoders), sorted(reader.encodings.encoded), len(reader.listed)) == (3, [0, 1, 2], 3)
     assert made.learn(2, columns(SqlType("datetime"), SqlType("timestamp")), "forms") == ""
-    assert [encode([]) for encode in reader.encoders] == [b"timestamp,datetime"] * 3
+    assert [encode([]) for encode in reader.encodings.encoders] == [b"timestamp,datetime"] * 3

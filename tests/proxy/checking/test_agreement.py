@@ -31,7 +31,8 @@ def compared(rig: Rig, held: Sequence[Row], source: Sequence[Row], *types: SqlTy
     reader = rig.readers[0]
     width = len((held or source)[0])
     columns = [ResultColumn(f"c{at}", type_, True) for at, type_ in enumerate(types or (BIGINT,) * width)]
-    return at_once(agreement(reader, [(reader.key_of((7,)), (7,))], columns, reader.encoders[0], held, source))
+    encode = reader.encodings.encoders[0]
+    return at_once(agreement(reader, [(reader.key_of((7,)), (7,))], columns, encode, held, source))
 
 
 @pytest.mark.parametrize(
@@ -204,7 +205,7 @@ def test_large_answers_in_another_order_are_compared_as_small_ones_are(
 ) -> None:
     """And no row of them is encoded where they are equal."""
     rig = Rig(query)
-    rig.readers[0].encoders[0] = lambda rows: repr(rows).encode()
+    rig.readers[0].encodings.encoders[0] = lambda rows: repr(rows).encode()
     for count in (20, LARGE + 20):
         held: list[Row] = [(number, mine) for number in range(count)]
         source: list[Row] = [(number, theirs) for number in reversed(range(count))]

@@ -193,7 +193,7 @@ def test_a_key_that_was_touched_meanwhile_tells_nothing_even_if_it_is_as_before(
 
 
 def test_an_empty_answer_that_was_touched_meanwhile_is_not_taken_for_untouched(sampled: Sampled) -> None:
-    sampled.rig.readers[0].encoders = [lambda rows: b"".join(repr(row).encode() for row in rows)]
+    sampled.rig.readers[0].encodings.encoders = [lambda rows: b"".join(repr(row).encode() for row in rows)]
     sampled.rig.fill_from({}, 8)
     sampled.offer(8)
     sampled.change(3, (None, (3, 8, 30)))
@@ -375,7 +375,7 @@ def test_few_are_asked_and_none_while_mysql_is_out_of_reach(sampled: Sampled) ->
 
 
 def test_answers_that_take_long_to_compare_are_left_alone(sampled: Sampled) -> None:
-    sampled.rig.readers[0].encoders = [lambda rows: bytes(MAX_BYTES + 1)]
+    sampled.rig.readers[0].encodings.encoders = [lambda rows: bytes(MAX_BYTES + 1)]
     sampled.rig.readers[0].entries[7].stale()
     sampled.offer()
     assert not sampled.asked
@@ -387,7 +387,7 @@ def test_an_answer_that_is_not_stored_is_watched_too(sampled: Sampled) -> None:
     rows = reader.answer([(7, (7,))])
     assert rows is not None
     binding = Binding([(7, (7,))], (7,))
-    sampled.sampler.offer(GivenHit(sampled.cache, reader, binding, (7,), 0, reader.encoders[0](rows), True))
+    sampled.sampler.offer(GivenHit(sampled.cache, reader, binding, (7,), 0, reader.encodings.encoders[0](rows), True))
     sampled.answer(HELD, lower=gtids(1, 2))
     assert sampled.told == {"equal": 1}
 
@@ -398,7 +398,7 @@ def test_a_fault_of_the_comparison_is_logged_and_ends_nothing_else(sampled: Samp
     def broken(rows: Sequence[Row]) -> bytes:
         raise AssertionError("broken")
 
-    sampled.rig.readers[0].encoders = [broken]
+    sampled.rig.readers[0].encodings.encoders = [broken]
     with structlog.testing.capture_logs() as logs:
         sampled.answer(HELD, lower=gtids(1, 2))
     assert [line["event"] for line in logs] == ["answers_not_compared"]

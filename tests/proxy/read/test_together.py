@@ -76,7 +76,7 @@ def test_a_key_that_is_gone_takes_the_answer_along(lists: Lists) -> None:
 def test_another_encoder_gives_other_bytes(lists: Lists) -> None:
     for _ in range(3):
         before = read(lists, 1, 2)
-    lists.reader.encoders[0] = lambda rows: packed([(*row, "more") for row in rows])
+    lists.reader.encodings.encoders[0] = lambda rows: packed([(*row, "more") for row in rows])
     assert read(lists, 1, 2) == [(*row, "more") for row in before]
 
 
