@@ -76,25 +76,27 @@ class RowsNode(LinearArrangement):
                 gone, come, held = kept(gone, differ), kept(come, differ), kept(held, differ)
         made, entries = (beside.made, NONE_HELD) if beside is not None else (None, self.entries)
         edit, more, nothing = self._edit, 0, repeat(None)
-        for before, after, entry in zip(gone or nothing, come or nothing, held):  # noqa: B905 - two may be endless
-            content = entry.content
-            if content is None or content.__class__ is Bag or (made is not None and entry in made):
-                if (target := self._target(entry, beside)) is not None:
-                    self._put(entries, target, before, after)
-            elif (found := edit(content, before, after)) is None:
-                self._fail_target(entry, beside, "removed_row_not_held")
-            elif made is not None:
-                made[entry] = found
-            else:
-                place, item, by = found
-                if place is WHOLE:
-                    entry.content = item
+        try:
+            for before, after, entry in zip(gone or nothing, come or nothing, held):  # noqa: B905 - two may be endless
+                content = entry.content
+                if content is None or content.__class__ is Bag or (made is not None and entry in made):
+                    if (target := self._target(entry, beside)) is not None:
+                        self._put(entries, target, before, after)
+                elif (found := edit(content, before, after)) is None:
+                    self._fail_target(entry, beside, "removed_row_not_held")
+                elif made is not None:
+                    made[entry] = found
                 else:
-                    content[place] = item
-                if by:
-                    entry.size += by
-                    more += by
-        self.memory.used += more
+                    place, item, by = found
+                    if place is WHOLE:
+                        entry.content = item
+                    else:
+                        content[place] = item
+                    if by:
+                        entry.size += by
+                        more += by
+        finally:  # what a fault leaves is counted
+            self.memory.used += more
         if beside is None:
             touch_all(held)
 

@@ -18,6 +18,7 @@ from dataflow.messages import (
     Changes,
     Failed,
     Gap,
+    Pair,
     Ready,
     TableChanges,
     Transaction,
@@ -25,6 +26,7 @@ from dataflow.messages import (
     UpqueryFailed,
     UpqueryRequest,
 )
+from dataflow.operators.rows import RowsNode
 from dataflow.readers.memory_limit import MemoryLimit
 from dataflow.readers.reader import ReaderNode
 from gtid_tracker.bracket import Bracket
@@ -217,3 +219,16 @@ def test_a_flush_that_fails_behind_a_subscriber_s_first_rows_ends_the_subscripti
     assert rig.faults == ["asking"]
     assert [effect.lost != "" for effect in effects if isinstance(effect, Changes)] == [True]
     assert [effect.waiter for effect in effects if isinstance(effect, Failed)] == [1]
+
+
+def test_a_fault_within_a_change_leaves_the_count_of_memory_right(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One row of it has grown an entry before."""
+    rig = Guarded(ROWS)
+    rig.fill_from({1: (1, 1, 5), 2: (2, 2, 5)}, 1)
+    rig.fill_from({1: (1, 1, 5), 2: (2, 2, 5)}, 2)
+    failing(monkeypatch, RowsNode, "_edit", lambda node, content, gone, come: come == (4, 7))
+    pairs: list[Pair] = [(None, (3, 1, 5)), (None, (4, 2, 7)), *[(None, (at, 9, 9)) for at in range(10, 50)]]
+    rig.guard.on_stream(Transaction(Gtid(OLD, 2), [TableChanges("test.t", pairs)]))
+    assert rig.faults == ["a change"]
+    rig.engine.reset(gtids(2), "the end")
+    assert rig.engine.memory.used == 0
