@@ -158,6 +158,7 @@ class Misses:
         position lacks. What is held waits for the position."""
         opened = self._opened
         while True:
+            self.holes = {}  # another plan's, or of a while ago
             met = demand is None or demand.met()
             found: Answer | Look | Due
             found = opened.look(parameters) if met or opened.ready() is None else opened.plan.too_many(parameters)
@@ -166,9 +167,8 @@ class Misses:
                 found = await self.look(parameters, found)
                 if isinstance(found, Answer):
                     return found
-                if opened.ready() is not reader:  # it has another plan by now
-                    self.holes = {}
-                    continue
+                if opened.ready() is not reader:
+                    continue  # it has another plan by now
             if isinstance(found, Why) and found:
                 if found is TOO_MANY:  # the keys of one long list are filled behind it
                     self._host.want(self._cache, parameters)

@@ -12,13 +12,15 @@ import pytest
 from dataflow.engine import Engine
 from dataflow.fills.read import Read
 from dataflow.messages import Ready, UpqueryAnswer, UpqueryRequest
+from dataflow.readers.derivation import Hole
 from gtid_tracker.bracket import Bracket
 from gtid_tracker.gtid import GtidSet
 from planner.tree.plan import Mode
 from proxy.cache.trust import SLOW_SECONDS, Trust
 from proxy.checking.given_hit import GivenHit
 from proxy.port.api import Answer, Served
-from proxy.read.freshness import Freshener
+from proxy.pump.pump import BEHIND, Behind
+from proxy.read.freshness import CallDemand, Freshener
 from proxy.read.look import InSteps, Missing
 from proxy.read.misses import Misses
 from proxy.read.open_cache import OpenCache
@@ -183,3 +185,39 @@ def test_what_was_missing_below_an_old_plan_is_not_asked_for_by_a_new_one(monkey
     monkeypatch.setattr(OpenCache, "look", lambda cache, parameters: InSteps())
     assert isinstance(asyncio.run(cache.fill((1,))), Answer)
     assert looked == [{}, {}]
+
+
+def test_what_was_missing_before_a_read_has_waited_is_not_asked_for_behind_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The fill was too old for it, so it waited for the position; meanwhile the cache is planned again."""
+    cache, _ = planned("rows")
+    another, _ = planned("rows")
+    asked: list[object] = []
+
+    async def miss(*given: object, **named: Any) -> Ready:
+        asked.append(dict(named["holes"]))
+        if len(asked) == 1:
+            raise Behind(BEHIND)
+        return Ready(1, [*ROWS], GtidSet.empty())
+
+    async def look(misses: Misses, parameters: object, found: object) -> Missing:
+        if not asked:
+            misses.holes = {1: [Hole(1, 7, (7,))]}
+        return Missing.HOLE
+
+    async def reached(demand: CallDemand) -> bool:
+        cache.named.reader, cache.named.binder = another.named.reader, another.named.binder
+        cache.named.generation += 1
+        return True
+
+    host: Any = cache._host
+    host.pump.miss = miss
+    monkeypatch.setattr(Misses, "look", look)
+    monkeypatch.setattr(CallDemand, "reached", reached)
+    monkeypatch.setattr(OpenCache, "look", lambda cache, parameters: InSteps())
+    demand = Freshener(host.engine, lambda: 0.0, executed).demand_after(GtidSet.empty(), None, 1.0)
+    assert isinstance(asyncio.run(cache.fill((1,), demand)), Answer)
+    assert asked == [{1: [Hole(1, 7, (7,))]}, {}]
+
+
+async def executed() -> GtidSet:
+    return GtidSet.empty()
