@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import cast
@@ -20,6 +20,9 @@ from integration.support.proxy_thread import Beside, beside_database
 from integration.support.raw_client import RawClient, bound
 from integration.support.served import last_served, read_until_hit
 from proxy.mysql.wire.packets import lenenc
+from proxy.port.api import ParameterValue
+from proxy.read.look import Look
+from proxy.read.open_cache import OpenCache
 
 TABLE = (
     "CREATE TABLE item (id INT PRIMARY KEY, g INT, name VARCHAR(20), at TIMESTAMP(2) NULL, m DECIMAL(9,2), f DOUBLE,"
@@ -156,3 +159,31 @@ def test_behind_a_ddl_statement_columns_are_the_new_ones(beside: Beside) -> None
         session.hit()
         write(beside, "UPDATE item SET m = m / 3")
         assert session.differing(4) == []
+
+
+def test_a_list_that_others_have_pushed_out_is_at_hand_again(beside: Beside, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One is kept of the cache. The text of another had found it in the place of a key."""
+    monkeypatch.setattr("proxy.read.together.MOST_ANSWERS", 1)
+    looks = 0
+    look = OpenCache.look
+
+    def counted(cache: OpenCache, parameters: Sequence[ParameterValue]) -> Look:
+        nonlocal looks
+        looks += 1
+        return look(cache, parameters)
+
+    monkeypatch.setattr(OpenCache, "look", counted)
+    with beside.client() as client:
+
+        def long_ways(*groups: int) -> list[bool]:
+            """Of so many reads which took the long way."""
+            found = []
+            for _ in range(8):
+                before = looks
+                client.query(SORTED.replace("?", "{}").format(*groups))
+                found.append(looks > before)
+            return found
+
+        read_until_hit(beside, client, lambda: client.query(SORTED.replace("?", "{}").format(1, 3, 2)))
+        for groups in ((1, 3, 2), (4, 3, 2), (1, 3, 2)):
+            assert long_ways(*groups)[-2:] == [False, False], groups

@@ -115,7 +115,7 @@ class SessionCache(Cache, Protocol):
 
     def bound(self, parameters: Sequence[ParameterValue]) -> Key | None:
         """The one key that the parameters give, for `stored`, or what is kept of several; None where nothing is stored.
-        Good until `SessionCaches.version` is another. Raises as `hit`."""
+        Good until `SessionCaches.version` is another, or what was kept is let go. Raises as `hit`."""
         ...
 
     @property

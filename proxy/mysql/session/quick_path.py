@@ -43,6 +43,7 @@ from proxy.mysql.wire.packets import COM_QUERY, COM_STMT_EXECUTE, PLAIN_STATUS
 from proxy.mysql.wire.rows import end_size, joined
 from proxy.port.api import Lookup, ParameterValue
 from proxy.port.session import SessionCache
+from proxy.read.together import Several
 from proxy.settings.quantities import Transactions
 from sqltypes.expression import Value
 
@@ -327,7 +328,7 @@ class QuickPath:
             if cache.lists and tuple in map(type, values):
                 return head, cache, values, LIST, values, sent, None, by_clock
         key = route.keys.get(text)
-        if key is None:
+        if key is None or (key.__class__ is Several and not key.keys):  # what was kept of several was let go
             key = cache.moments.standing(values)
             if key is None:
                 key = route.learn(text, cache, values)
