@@ -44,7 +44,7 @@ async def at_once(
     """All of them miss before the first upquery is sent."""
     pump, engine = proxy.app.router.pump, proxy.app.engine
     with monkeypatch.context() as patch:
-        patch.setattr(pump, "_schedule", lambda: None)
+        patch.setattr(pump, "_see_to_more", lambda: None)
         reading = [asyncio.create_task(read) for read in reads]
         await until(lambda: sum(map(len, engine.reads.missed.values())) == len(reading))
     pump._flush()
