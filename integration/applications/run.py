@@ -118,11 +118,13 @@ def compared(application: Application, server: Server, folder: Path, given: argp
                     print(f"{path}: {how}")
             used = process_seconds(proxy.pid) - used
             seen = reads(server, port).since(before)
+            visits = len(paths) * given.rounds
             times = sides[1].pages / sides[0].pages, sides[1].mysql / max(0.01, sides[0].mysql)
             print(
                 f"{application.name}, {who:10} {len(paths):4} pages {given.rounds} times, {wrong} different;"
                 f" {seen.share:6.1%} of {seen.hits + seen.misses + seen.passed:,} SELECTs were hits;"
-                f" with Upwell a page takes {times[0]:.2f} of its time, MySQL {times[1]:.2f} of its processor time",
+                f" a page takes {sides[0].pages / visits * 1e3:.1f} ms, with Upwell {times[0]:.2f} of that,"
+                f" MySQL {times[1]:.2f} of its processor time, and Upwell {used / visits * 1e3:.1f} ms of its own",
                 flush=True,
             )
             both = (used + sides[1].mysql) / max(0.01, sides[0].mysql)
