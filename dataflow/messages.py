@@ -9,7 +9,7 @@ for).
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Protocol
@@ -247,6 +247,11 @@ class Check(Protocol):
         self, rows: list[Row] | None, own: OwnAnswer | SourceError, levels: Sequence[Entries]
     ) -> Generator[None, None, Finding]:
         """`compare`, of many rows."""
+        ...
+
+    @property
+    def on_differs(self) -> Callable[[Differs], None]:
+        """Whom the engine's `Differs` is told."""
         ...
 
 

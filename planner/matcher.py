@@ -49,16 +49,20 @@ class QueryMatcher:
     """
 
     def __init__(
-        self, version: ServerVersion | None = None, default: str = "", bare_names: BareNames | None = None
+        self,
+        version: ServerVersion | None = None,
+        default: str = "",
+        bare_names: BareNames | None = None,
+        on_change: Callable[[], None] = lambda: None,
     ) -> None:
         """`version`: the server's; None: not known, so a text with a comment for some servers only is no cache's.
         `default`: the database whose caches a text may have that is asked in a session without one: it must name the
-        databases of its tables, but of those of `bare_names`."""
+        databases of its tables, but of those of `bare_names`. `on_change`: is told of each change of `changes`."""
         self._default, self._bare_names = default, bare_names
         if bare_names is not None:
             bare_names.on_change = self._read_anew
         self.changes = 0  # of what texts are for
-        self.on_change: Callable[[], None] | None = None  # told of each of them
+        self._on_change = on_change
         self.version = version
         self._by_shape: dict[tuple[str, str], list[_Candidate]] = {}
         self._shapes: dict[str, tuple[str, str]] = {}  # by the caches' names
@@ -119,8 +123,7 @@ class QueryMatcher:
     def changed(self) -> None:
         """What was learned of before may be wrong."""
         self.changes += 1
-        if self.on_change is not None:
-            self.on_change()
+        self._on_change()
 
     def match(
         self, sql: str, database: str, parameters: Sequence[ParameterValue]

@@ -34,12 +34,14 @@ from external_upquery.admission import Admission
 from planner.matcher import QueryMatcher
 from proxy.access.log import AccessLog
 from proxy.access.writer import AccessWriter
+from proxy.auto.fill_budget import FillBudget
 from proxy.cache.evidence import EarnedFile
 from proxy.catalog.automatic_file import SavedAutomatic
 from proxy.catalog.catalog import Catalog
 from proxy.catalog.definition_file import StateStore
 from proxy.catalog.distrusted import Doubts
 from proxy.catalog.limits import CacheLimits
+from proxy.checking.earning import Earning
 from proxy.fills.fills import Bulk
 from proxy.fills.spark_process import SparkProcess
 from proxy.fills.warm_up import WarmUp
@@ -55,8 +57,10 @@ from proxy.mysql.session.shared import MysqlOptions, Shared
 from proxy.mysql.wire import rows as mysql_rows
 from proxy.planning.process import warm_up
 from proxy.port.api import WireFormat
+from proxy.port.changes import Changes
 from proxy.pump.memory_guard import MemoryGuard, map_large_blocks
 from proxy.pump.pump import Pump
+from proxy.pump.wire_formats import WireFormats
 from proxy.settings.config import Config
 from proxy.settings.machine import is_open
 from proxy.source import clock as source_clock
@@ -67,6 +71,7 @@ from proxy.source.source import Source, Upqueries
 from proxy.source.sources import source_of
 from proxy.source.zones import SourceZones
 from proxy.state_dir.folder import find_files, owned, source_name
+from proxy.system.assembly import followers_of
 from proxy.system.fills import Fills
 from proxy.system.system import Router
 from sqltypes.schema import ZONE_TABLES
@@ -106,6 +111,7 @@ class App:
     source: Source
     catalog: Catalog
     watch: SourceWatch
+    earned: EarnedFile
     grpc_port: int = 0
     grpc_token: str | None = None
     http_port: int = 0
@@ -116,11 +122,9 @@ class App:
 
     def __post_init__(self) -> None:
         self.checks = Share(CHECKS_REST, monotonic)
-        folder, name = self.config.state_dir, name_of(self.config, self.source)
-        self.earned = EarnedFile(folder, name)
-        self.router.auditor.evidence = self.earned.loaded()
         self.automatic: SavedAutomatic | None = None
         if self.router.auto_cache is not None:
+            folder, name = self.config.state_dir, name_of(self.config, self.source)
             self.automatic = SavedAutomatic(folder, name, self.catalog, self.router.auto_cache)
             self.automatic.take_back()
         tolerance = self.config.mysql.clock_tolerance
@@ -177,9 +181,14 @@ async def _running(config: Config, formats: Mapping[str, WireFormat]) -> AsyncIt
     events = StreamEvents()
     version = await started(source, events)
     engine = engine_for(config, source)
-    pump = Pump(engine, executor, config.upquery_timeout, source.find_shards)
-    matcher = QueryMatcher(default=upstream.database, bare_names=source.bare_names)
-    state, doubts = kept_of(config, source)
+    state, doubts, earned = kept_of(config, source)
+    wires = formats_of(formats)
+    budget = FillBudget() if config.auto_cache is not None else None
+    earning = Earning(config.verify_new_caches, earned.loaded(), version)
+    beside = followers_of(engine, source, wires, earning, budget)
+    pump = Pump(engine, executor, config.upquery_timeout, source.find_shards, wires, beside.always, beside.waiting)
+    changes = Changes()
+    matcher = QueryMatcher(default=upstream.database, bare_names=source.bare_names, on_change=changes.note)
     catalog = Catalog(
         engine,
         pump,
@@ -189,18 +198,17 @@ async def _running(config: Config, formats: Mapping[str, WireFormat]) -> AsyncIt
         matcher,
         doubts,
         limits_of(config),
+        earning,
         definitions=state,
         kept=source.kept_schema,
         clockless="" if source.session_trackers else CLOCKLESS,
         unnamed=upstream.database if source.bare_names is not None else "",
     )
-    for name, format_ in {**FORMATS, **formats}.items():
-        pump.formats.register(name, format_)
     fills = fills_of(config, source, engine, pump, catalog)
-    router = Router(config, source, version, engine, pump, catalog, matcher, fills)
+    router = Router(config, source, version, engine, pump, catalog, matcher, fills, beside, budget, changes)
     adopt(catalog, config, upstream, state)
-    app = App(config, router, engine, source, catalog, watch_of(engine, source, router))
-    events.connect(router, catalog, stream, app.zones)
+    app = App(config, router, engine, source, catalog, watch_of(engine, source, router), earned)
+    events.connect(router, catalog, app.zones)
     await app.zones.look(source_zones.SYSTEM)
     background = asyncio.get_running_loop().create_task(keep(app))
     listeners = await listen(app, upstream, matcher)
@@ -220,7 +228,7 @@ async def _running(config: Config, formats: Mapping[str, WireFormat]) -> AsyncIt
 async def started(source: Source, events: StreamEvents) -> str:
     """The source's version. Where it cannot be followed nothing of it is left."""
     try:
-        return await source.start(events)
+        return await source.start(events, events.busy)
     except BaseException:
         await source.stop(KILLS)
         raise
@@ -266,13 +274,21 @@ def fills_of(config: Config, source: Source, engine: Engine, pump: Pump, catalog
     return Fills(bulk, kept)
 
 
-def kept_of(config: Config, source: Source) -> tuple[StateStore, Doubts]:
+def formats_of(more: Mapping[str, WireFormat]) -> WireFormats:
+    """Those of the listeners, and some more."""
+    found = WireFormats()
+    for name, format_ in {**FORMATS, **more}.items():
+        found.register(name, format_)
+    return found
+
+
+def kept_of(config: Config, source: Source) -> tuple[StateStore, Doubts, EarnedFile]:
     """What the state directory keeps of the source. Raises ConfigError."""
     folder, name, address = config.state_dir, name_of(config, source), source.upstream.redacted
     find_files(folder, name, address)
     doubts = Doubts(folder, name)
     doubts.load()
-    return StateStore(folder, name, address), doubts
+    return StateStore(folder, name, address), doubts, EarnedFile(folder, name)
 
 
 def name_of(config: Config, source: Source) -> str:
@@ -313,11 +329,14 @@ class StreamEvents:
         self._catalog: Catalog | None = None
         self._zones: SourceZones | None = None
 
-    def connect(self, router: Router, catalog: Catalog, stream: ChangeSource, zones: SourceZones) -> None:
+    def connect(self, router: Router, catalog: Catalog, zones: SourceZones) -> None:
         """The stream is begun before what takes its events is made, which begins at its position. Requires: nothing has
         been received yet, for the stream's tables are wanted only by caches."""
-        self._router, self._catalog, self._zones, change = router, catalog, zones, router.pump.change
-        stream.busy = lambda: change.event is not None
+        self._router, self._catalog, self._zones = router, catalog, zones
+
+    def busy(self) -> bool:
+        """Whether a transaction is worked out in slices."""
+        return self._router is not None and self._router.pump.change.event is not None
 
     def __call__(self, event: StreamEvent) -> None:
         if self._router is None or self._catalog is None or self._zones is None:

@@ -17,13 +17,17 @@ from gtid_tracker.gtid import GtidSet
 from sqltypes.schema import Table
 
 Sink = Callable[[StreamEvent], None]
+Busy = Callable[[], bool]
+"""Whether the sink still works on the last message; meanwhile nothing else is decoded. (A message about lost history
+does not wait.)"""
+
+
+def never() -> bool:
+    return False
 
 
 class ChangeSource(Protocol):
-    """A stream of changes in commit order. `busy`: whether the sink still works on the last message; meanwhile nothing
-    else is decoded. (A message about lost history does not wait.)"""
-
-    busy: Callable[[], bool]
+    """A stream of changes in commit order."""
 
     @property
     def position(self) -> GtidSet:
@@ -50,7 +54,7 @@ class ChangeSource(Protocol):
         """Why the stream lacks changes of the source, so that nothing held may be served; "" while it lacks none."""
         ...
 
-    async def start(self, sink: Sink, position: GtidSet | None = None) -> GtidSet:
+    async def start(self, sink: Sink, position: GtidSet | None = None, busy: Busy = never) -> GtidSet:
         """Connects and begins to deliver all transactions that are not in `position` (None: the source's position now).
         Returns the start.
 

@@ -48,7 +48,7 @@ class Judge:
 
     def __post_init__(self) -> None:
         pump = self.proxy.app.router.pump
-        pump.followers = (*pump.followers, self)
+        pump._followers = (*pump._followers, self)
 
     def __call__(self, event: StreamEvent) -> None:
         self.holes += isinstance(event, Ddl)

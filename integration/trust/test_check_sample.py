@@ -49,7 +49,7 @@ def test_no_hit_differs_from_mysql_while_others_write(mysql: Server, database: s
         async with proxy_beside(mysql, database, tmp_path, check_sample="1", verify_new_caches="32") as proxy:
             sampler = proxy.app.router.sampler
             sampler.pause = 0.0
-            found = proxy.app.router.auditor.counters
+            found = proxy.app.router.earning.counters
             with numbered_writers(mysql, database, WRITERS) as writers:
                 for name, sql in {**CACHES, **LISTS, "moved": MOVED}.items():
                     await proxy.client.create_cache(sql, name=name, database=database)

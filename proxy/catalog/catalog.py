@@ -26,6 +26,7 @@ from proxy.catalog.limits import CacheLimits, Definitions, Forgotten, to_the_end
 from proxy.catalog.replanning import PlannedAgain, SchemaChanges
 from proxy.catalog.retired_counts import Gone
 from proxy.catalog.text_planner import Planned, TextPlanner
+from proxy.checking.earning import Earning
 from proxy.planning.process import TOO_COSTLY
 from proxy.port.api import BY_GRPC, MadeBy, Origin
 from proxy.port.reasons import PassedReads
@@ -61,18 +62,20 @@ class Catalog:
         matcher: QueryMatcher,
         doubts: Doubts,
         limits: CacheLimits | None = None,
+        earning: Earning | None = None,
         *,
         definitions: Definitions | None = None,
         kept: KeptSchema | None = None,
         clockless: str = "",
         unnamed: str = "",
     ) -> None:
-        """`definitions`: where those are kept that survive a restart. `kept`: what the schema was a moment ago, where
-        the stream tells of each change of it. `clockless`: why no text with a function of the clock can be a hit; "" if
-        one can. `unnamed`: the database of names without one, where the session has selected none."""
+        """`earning`: the caches whose answers are compared; without it none are. `definitions`: where those are kept
+        that survive a restart. `kept`: what the schema was a moment ago, where the stream tells of each change of it.
+        `clockless`: why no text with a function of the clock can be a hit; "" if one can. `unnamed`: the database of
+        names without one, where the session has selected none."""
         self.caches: dict[str, NamedCache] = {}
         self.texts = TextPlanner(executor, schema, doubts, kept)
-        self.installed = Installed(engine, pump, stream, matcher, doubts)
+        self.installed = Installed(engine, pump, stream, matcher, doubts, earning or Earning())
         self.doubts = doubts
         self.limits = limits or CacheLimits()
         self.gone = Gone()
@@ -260,7 +263,7 @@ class Catalog:
         """An answer of the cache was not MySQL's own: it passes through until it is planned more carefully. Caches
         that share its arrangements are checked anew."""
         plan, reader = cache.plan, cache.reader
-        assert plan is not None and reader is not None and self.installed.auditor is not None
+        assert plan is not None and reader is not None
         self._outdate()  # a plan that is being made may be of this query, and trust it
         before = self.doubts.about(plan.sql, cache.database)
         every_need = cache.needs_doubted or (before is not None and before.every_need)
@@ -272,7 +275,7 @@ class Catalog:
             shares = other.reader is not None and not set(other.reader.nodes).isdisjoint(reader.nodes)
             if other is not cache and shares and other.reader is not None:
                 other.reader.clear()
-                self.installed.auditor.begin(other, anew=True)
+                self.installed.earning.begin(other, anew=True)
         self.installed.uninstall(cache)
         cache.state, cache.why = "rebuilding", doubt.told
         self._again.at_once(cache.name)
@@ -319,10 +322,9 @@ class Catalog:
         """Called after a restart of the server, which may have been written to without a binlog. Held answers stay, and
         the next answers of each cache are compared."""
         self._outdate()
-        if self.installed.auditor is not None:
-            for cache in self.caches.values():
-                if cache.reader is not None:
-                    self.installed.auditor.begin(cache, anew=True)
+        for cache in self.caches.values():
+            if cache.reader is not None:
+                self.installed.earning.begin(cache, anew=True)
 
     def written_unlogged(self, account: str, *, cause: str, schema: bool) -> None:
         """What no change stream will tell was written: everything becomes a hole."""

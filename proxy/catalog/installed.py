@@ -14,7 +14,7 @@ from proxy.cache.named_cache import NamedCache, names_of
 from proxy.catalog.distrusted import Doubts
 from proxy.catalog.removal import Leaving
 from proxy.catalog.text_planner import Planned
-from proxy.checking.auditor import Auditor
+from proxy.checking.earning import Earning
 from proxy.planning.worker import refusing
 from proxy.pump.pump import Pump
 from sqltypes.schema import Table
@@ -34,8 +34,16 @@ class Installed:
     Invariants: 1. What the stream is to bring is what the graph reads, but while caches are taken out.
     """
 
-    def __init__(self, engine: Engine, pump: Pump, stream: StreamWants, matcher: QueryMatcher, doubts: Doubts) -> None:
-        self.auditor: Auditor | None = None
+    def __init__(
+        self,
+        engine: Engine,
+        pump: Pump,
+        stream: StreamWants,
+        matcher: QueryMatcher,
+        doubts: Doubts,
+        earning: Earning,
+    ) -> None:
+        self.earning = earning
         self.leaving = Leaving(engine, pump, self._taken_out, self.want)
         self._engine, self._pump, self._stream, self._matcher, self._doubts = engine, pump, stream, matcher, doubts
         self._wanted: dict[str, tuple[Table, frozenset[str]]] = {}
@@ -73,8 +81,7 @@ class Installed:
         cache.names = names_of(cache.relations)
         doubt = self._doubts.about(planned.plan.sql, cache.database)
         cache.state, cache.why = "ready", doubt.told if doubt is not None else ""
-        if self.auditor is not None:
-            self.auditor.begin(cache)
+        self.earning.begin(cache)
         cache.generation += 1
         self._matcher.add(planned.plan, cache.name, planned.fingerprint, planned.outline)
         self.want()
@@ -82,8 +89,7 @@ class Installed:
     def uninstall(self, cache: NamedCache) -> None:
         if cache.reader is not None:
             self._matcher.remove(cache.name)
-            if self.auditor is not None:
-                self.auditor.end(cache)
+            self.earning.end(cache)
             self._pump.handle(self._engine.remove(cache.reader))
         cache.reader = cache.binder = None
         cache.generation += 1
@@ -115,5 +121,4 @@ class Installed:
 
     def _taken_out(self, cache: NamedCache) -> None:
         self._matcher.remove(cache.name)
-        if self.auditor is not None:
-            self.auditor.end(cache)
+        self.earning.end(cache)

@@ -3,26 +3,23 @@
 from __future__ import annotations
 
 import asyncio
-from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
-from weakref import WeakKeyDictionary
 
 import structlog
 
-import upwell
 from dataflow.engine import Engine
 from dataflow.entries import Held
-from dataflow.messages import Differs, Finding, OwnAnswer, StreamEvent, Transaction
+from dataflow.messages import Differs, Finding, OwnAnswer
 from dataflow.readers.reader import ReaderNode
 from planner.tree.plan import Mode
-from proxy.cache.evidence import Claim, Evidence, claims_of
 from proxy.cache.key_binder import Binding, Bound
 from proxy.cache.ledger import Ledger
 from proxy.cache.trust import IN_VAIN, Compared, Trust, unproved
 from proxy.checking.comparison import Comparer, Comparison, Outcome, marks_of
+from proxy.checking.earning import Earning
 from proxy.checking.fill_check import FillCheck
 from proxy.checking.given_hit import GivenHit
 from proxy.checking.reports import LOGGED_TEXT, Difference, report
@@ -40,60 +37,26 @@ MAX_KEYS = 100  # of an IN-list: longer ones are filled by several upqueries, an
 
 
 class Auditor:
-    """Checks the answers of caches that are new. `wanted`: checks that must agree; 0: none are made, and no cache
-    loses its trust. `distrust`: puts a cache out of use, with the reason; called between two events."""
+    """Checks the answers of caches that are new. `distrust`: puts a cache out of use, with the reason; called between
+    two events."""
 
     def __init__(
         self,
         engine: Engine,
         comparer: Comparer,
-        wanted: int,
+        earning: Earning,
         distrust: Callable[[NamedCache, str], None],
         *,
         substituted: Callable[[str, Sequence[ParameterValue]], str],
-        source_version: str = "",
         clock: Callable[[], float],
     ) -> None:
-        self.counters: Counter[str] = Counter()
         self._engine = engine
         self._comparer = comparer
-        self._wanted = wanted
+        self._earning = earning
         self._distrust = distrust
         self._substituted = substituted
-        self._source_version = source_version
         self._clock = clock
-        self.evidence = Evidence()
-        self._leaning: WeakKeyDictionary[NamedCache, tuple[Claim, Claim]] = WeakKeyDictionary()  # by few checks
-        # By table those that have something to note at its next change.
-        self.stirred: dict[str, dict[NamedCache, None]] = {}
         self._asked: dict[tuple[NamedCache, str], asyncio.Future[Comparison | None]] = {}
-
-    def begin(self, cache: NamedCache, *, anew: bool = False) -> None:
-        """The cache has a new plan. `anew`: its content is in doubt, so earlier checks no longer count. Requires: it
-        has a reader."""
-        self.end(cache)
-        self._leaning.pop(cache, None)
-        if self._wanted and cache.plan is not None:
-            claims = claims_of(cache.plan, cache.needs, (upwell.__version__, self._source_version))
-            knows = (lambda claim: False) if anew else self.evidence.knows
-            tables = [table.qualified for table in cache.plan.tables]
-
-            def stirred() -> None:
-                for table in tables:
-                    self.stirred.setdefault(table, {})[cache] = None
-
-            cache.trust = Trust(self._wanted, cache.plan.mode, self.counters, claims, knows, stirred)
-            if cache.trust.known:
-                self._leaning[cache] = claims
-            stirred()  # the first change is noted
-
-    def end(self, cache: NamedCache) -> None:
-        """The cache has no plan any more, or has earned its trust."""
-        if cache.trust is None or cache.plan is None:
-            return
-        cache.trust = None
-        for table in cache.plan.tables:
-            self.stirred.get(table.qualified, {}).pop(cache, None)
 
     # -- fills ---------------------------------------------------------------------------------------------------------
 
@@ -126,7 +89,7 @@ class Auditor:
     ) -> FillCheck:
         """What a miss that is due must pass."""
         began = cache.trust.fills.ended if cache.trust is not None else 0
-        return FillCheck(sql, cache, reader, binding, parameters, encode, self._note_fill, began)
+        return FillCheck(sql, cache, reader, binding, parameters, encode, self._note_fill, self.on_differs, began)
 
     def _note_fill(self, check: FillCheck, finding: Finding) -> None:
         if finding is Finding.DIFFERS:
@@ -137,7 +100,7 @@ class Auditor:
                 trust.fills.agree(_name_of(check.binding.keys), rows=bool(check.rows))
             elif finding is Finding.UNKNOWN:
                 self._in_vain(trust, trust.fills, check.began, check.cache, check.sql, check.own)
-        self._count(check.cache, finding)
+        self._earning.note(check.cache, finding)
 
     def on_differs(self, effect: Differs) -> None:
         """A fill's check has found a difference."""
@@ -154,7 +117,7 @@ class Auditor:
             if trust is not None:
                 trust.explain()
             fault = fault and check.cache.reader is check.reader  # else the cache has another plan, or none
-            self._count(check.cache, Finding.DIFFERS if fault else Finding.UNKNOWN)
+            self._earning.note(check.cache, Finding.DIFFERS if fault else Finding.UNKNOWN)
             if fault:
                 self._lose(difference)
 
@@ -314,13 +277,13 @@ class Auditor:
                 ledger.agree(_name_of(comparison.keys), rows=proves)
             elif outcome is Outcome.UNKNOWN and not comparison.suspected:
                 self._in_vain(trust, ledger, began, comparison.cache, comparison.sql, comparison.error)
-        self._count(comparison.cache, _FINDINGS[outcome])
+        self._earning.note(comparison.cache, _FINDINGS[outcome])
         if outcome is Outcome.DIFFERENT:
             self.on_different(comparison)
 
     def on_different(self, comparison: Comparison) -> None:
         """A held answer differs; the always-on sample's findings come here, too."""
-        if not self._wanted:
+        if not self._earning.wanted:
             return
         kind = "answer in evict mode" if comparison.reader.plan.mode is Mode.EVICT else "answer after changes"
         if comparison.told is not None:
@@ -341,15 +304,6 @@ class Auditor:
             )
         )
 
-    def on_stream(self, event: StreamEvent) -> None:
-        """The engine has processed the event."""
-        if isinstance(event, Transaction):
-            for change in event.changes:
-                caches = self.stirred.pop(change.table, {})
-                still = {cache: None for cache in caches if cache.trust is not None and cache.trust.on_change()}
-                if still:
-                    self.stirred[change.table] = still
-
     # -- what comes of it ----------------------------------------------------------------------------------------------
 
     @staticmethod
@@ -363,43 +317,15 @@ class Auditor:
             error = f"error {own.errno}: {own.message}" if isinstance(own, SourceError) else ""
             log.warning("checks_in_vain", cache=cache.name, sql=sql[:LOGGED_TEXT], mysql=error, then=IN_VAIN)
 
-    def _count(self, cache: NamedCache, finding: Finding) -> None:
-        match finding:
-            case Finding.AGREES:
-                self.counters["trust_agrees"] += 1
-            case Finding.DIFFERS:
-                self.counters["trust_differs"] += 1
-            case Finding.UNKNOWN:
-                self.counters["trust_unknown"] += 1
-        if cache.trust is not None:
-            for claim in cache.trust.proven():
-                self.evidence.prove(claim)
-            if cache.trust.over:
-                self.end(cache)
-
     def _lose(self, difference: Difference) -> None:
         """The cache has lost its trust."""
         cache = difference.cache
         if cache.reader is not difference.reader:
             return  # it has another plan by now, or none
-        self.counters["caches_distrusted"] += 1
-        self._refute(cache)
-        report(difference, str(self._engine.state.ring.position), self._source_version)
+        self._earning.refute(cache)
+        report(difference, str(self._engine.state.ring.position), self._earning.source_version)
         moment = datetime.now(UTC).strftime("%Y-%m-%d %H:%M:%S")
         self._distrust(cache, f"at {moment} UTC its {difference.kind} was not MySQL's own answer")
-
-    def _refute(self, cache: NamedCache) -> None:
-        """What a cache that has lost its trust had in common with others is not proven: those are checked in full that
-        were not for that."""
-        if cache.plan is None:
-            return
-        claims = claims_of(cache.plan, cache.needs, (upwell.__version__, self._source_version))
-        for claim in claims:
-            self.evidence.refute(claim)
-        for other, theirs in list(self._leaning.items()):
-            shared = any(not one.parts.isdisjoint(its.parts) for one, its in zip(claims, theirs, strict=True))
-            if other is not cache and shared and other.reader is not None:
-                self.begin(other, anew=True)
 
 
 _FINDINGS = {

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import structlog
 
 from dataflow.entries import Entries
-from dataflow.messages import Finding, OwnAnswer
+from dataflow.messages import Differs, Finding, OwnAnswer
 from dataflow.readers.in_steps import Steps, at_once
 from dataflow.readers.reader import ReaderNode
 from proxy.cache.key_binder import Binding
@@ -28,7 +28,8 @@ log = structlog.get_logger("upwell.trust")
 
 @dataclass(slots=True, eq=False)
 class FillCheck:
-    """Implements `dataflow.messages.Check`. `note` gets the result; `began`: `Ledger.ended` at the beginning."""
+    """Implements `dataflow.messages.Check`. `note` gets the result, `on_differs` what the engine tells of a difference;
+    `began`: `Ledger.ended` at the beginning."""
 
     sql: str
     cache: NamedCache
@@ -37,6 +38,7 @@ class FillCheck:
     parameters: Sequence[ParameterValue]
     encode: Encoder
     note: Callable[[FillCheck, Finding], None]
+    on_differs: Callable[[Differs], None]
     began: int = 0
     rows: list[Row] = field(default_factory=list)
     own: OwnAnswer | SourceError = field(default_factory=lambda: OwnAnswer([]))

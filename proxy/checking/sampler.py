@@ -57,6 +57,7 @@ class Sampler:
         engine: Engine,
         comparer: Comparer,
         substituted: Callable[[str, Sequence[ParameterValue]], str],
+        on_different: Callable[[Comparison], None] = lambda comparison: None,
         *,
         share: float = 0.0,
         source_up: Callable[[], bool] = lambda: True,
@@ -69,9 +70,9 @@ class Sampler:
         self.fresh: Comparison | None = None
         self.counters: Counter[str] = Counter()
         self.comparer = comparer
-        self.on_different: Callable[[Comparison], None] = lambda comparison: None
         self._engine = engine
         self._substituted = substituted
+        self._on_different = on_different
         self._share = share
         self._likelihood = share * OFFERED
         self._source_up = source_up
@@ -171,7 +172,7 @@ class Sampler:
         self._next = self._clock() + max(self.pause, BURDEN * sample.seconds)
         self._running = None
         if outcome is Outcome.DIFFERENT:
-            self.on_different(sample)
+            self._on_different(sample)
 
     def _report(self, sample: Comparison) -> None:
         """Logs all that is needed to find the fault."""

@@ -22,6 +22,7 @@ from proxy.port.api import (
     System,
 )
 from proxy.port.as_told import AsTold
+from proxy.port.changes import Changes
 from proxy.port.moments import Moments
 from proxy.port.reasons import Why
 from sqltypes.errors import Fault
@@ -197,10 +198,10 @@ class SessionDemands(Demands, Protocol):
 class SessionSystem(System, Protocol):
     """What the listener for MySQL's protocol asks of the system beyond the others."""
 
-    changes: int  # another number after each change of `SessionCaches.version` or of the version of accounts
-
-    def look_again(self) -> None:
-        """What a session has at hand of its hits is wrong from now on: `changes` is another number."""
+    @property
+    def changes(self) -> Changes:
+        """Of `SessionCaches.version`, of the version of accounts, and of what is announced of columns: what a session
+        has at hand of its hits is wrong then."""
         ...
 
     @property

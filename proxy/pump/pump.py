@@ -80,9 +80,17 @@ class Pump:
     """Waiters, subscriptions and the scheduling of upqueries."""
 
     def __init__(
-        self, engine: Engine, executor: Upqueries, timeout: float, find_shards: FindShards | None = None
+        self,
+        engine: Engine,
+        executor: Upqueries,
+        timeout: float,
+        find_shards: FindShards | None = None,
+        formats: WireFormats | None = None,
+        followers: Sequence[Callable[[StreamEvent], None]] = (),
+        waiting: Sequence[tuple[Collection[object], Callable[[StreamEvent], None]]] = (),
     ) -> None:
-        """`timeout`: of an upquery, in seconds. `find_shards`: as `Source` has it."""
+        """`timeout`: of an upquery, in seconds. `find_shards`: as `Source` has it. `followers`: are told of each event
+        that has been processed, in this order; `waiting`: those that are so only while somebody waits."""
         self.engine = engine
         self._find_shards = find_shards
         self.faults = Faults(engine.memory.count)
@@ -95,14 +103,11 @@ class Pump:
         self._waiters: dict[int, asyncio.Future[Ready]] = {}
         self._subscribers: dict[int, Callable[[Changes], None]] = {}
         self._unasked: dict[int, Callable[[Filled], None]] = {}  # by upquery, who is told what came of it
-        # Told of each event that has been processed, and who is so only while somebody waits.
-        self.followers: Sequence[Callable[[StreamEvent], None]] = ()
-        self.waiting: Sequence[tuple[Collection[object], Callable[[StreamEvent], None]]] = ()
-        self.on_differs: Callable[[Differs], None] = lambda effect: None
+        self._followers, self._waiting = followers, waiting
         self._scheduled = False
         self._going_on = False
         self._preparing: set[asyncio.Task[None]] = set()
-        self.formats = WireFormats()
+        self.formats = formats or WireFormats()
         self.change = ChangeInSlices(self._guard, self._process)
         Tidying(engine)
 
@@ -188,7 +193,7 @@ class Pump:
                 if (told := self._unasked.pop(effect.id, None)) is not None:
                     told(effect)
             case Differs():
-                self.on_differs(effect)
+                effect.check.on_differs(effect)
 
     def _see_to_more(self) -> None:
         """Misses are asked for at once while nothing is under way; else they gather, so that they share an upquery."""
@@ -321,9 +326,9 @@ class Pump:
         effects = self._guard.on_stream(event)
         if effects or self._faulted or self.engine.has_more:
             self.handle(effects)
-        for follow in self.followers:
+        for follow in self._followers:
             follow(event)
-        for waiters, follow in self.waiting:
+        for waiters, follow in self._waiting:
             if waiters:
                 follow(event)
 

@@ -19,7 +19,7 @@ from proxy.source.xa_watch import PreparedWatch
 from sqltypes.errors import ConfigError, SourceDown, SourceError
 from sqltypes.schema import SchemaSnapshot
 from vstream.binlog.source import BinlogSource
-from vstream.source import Sink
+from vstream.source import Busy, Sink
 
 FIRST_PAUSE, LAST_PAUSE = 0.002, 10.0  # seconds between two looks whether a DDL statement is executed
 
@@ -72,10 +72,10 @@ class MysqlSource:
         _, owned, executed, _ = await self.upqueries.history()
         return executed.union(owned)
 
-    async def start(self, sink: Sink) -> str:
+    async def start(self, sink: Sink, busy: Busy) -> str:
         version = await self.upqueries.start()
         await self._look_for_database()
-        await self.stream.start(sink)
+        await self.stream.start(sink, busy=busy)
         return version
 
     async def _look_for_database(self) -> None:

@@ -23,7 +23,7 @@ from external_upquery.vitess.shard_of_key import Key
 from planner.text.bare_names import BareNames
 from proxy.source.route_watch import RoutesWatch
 from sqltypes.errors import ConfigError, SourceError
-from vstream.source import Sink
+from vstream.source import Busy, Sink
 from vstream.vitess.stream import VitessStream
 
 log = structlog.get_logger("upwell")
@@ -71,7 +71,7 @@ class VitessSource:
         if self._dialect.routes.reflected(table, told.route, refused=told.refused):
             self._astray(frozenset({table}))
 
-    async def start(self, sink: Sink) -> str:
+    async def start(self, sink: Sink, busy: Busy) -> str:
         routes, ask = self._dialect.routes, self.upqueries.ask
         self._watch = RoutesWatch(
             self.upstream.database,
@@ -96,7 +96,7 @@ class VitessSource:
         rows = await self.upqueries.question(RELEASE)
         release_of(str(rows[0][0]))
         await self._tell_others()
-        await self.stream.start(sink)
+        await self.stream.start(sink, busy=busy)
         return version
 
     async def _tell_others(self) -> None:

@@ -26,20 +26,18 @@ from proxy.loop.lateness import Lateness
 from proxy.loop.loop_load import LoopLoad
 from proxy.port.accounts import Accounts
 from proxy.port.api import Answer, Freshness, ParameterValue, SystemStatus
+from proxy.port.changes import Changes
 from proxy.port.faults import is_fault
 from proxy.port.figures import COUNTERS, of_source
-from proxy.port.position import Position
 from proxy.port.reasons import Reason
 from proxy.pump.pump import Pump
-from proxy.pump.visibility import VisibleTimes
-from proxy.read.freshness import Freshener
 from proxy.read.host import ReadHost
 from proxy.read.literals import is_long, read_text, substituted
 from proxy.read.passing import Passing
 from proxy.settings.automatic import Policy
 from proxy.settings.config import Config
 from proxy.source.source import Source
-from proxy.system.assembly import auditor_of, sampler_of
+from proxy.system.assembly import Followers, auditor_of, sampler_of
 from proxy.system.caches import Caches
 from proxy.system.fills import Fills
 from proxy.system.source_gate import Gate
@@ -66,24 +64,28 @@ class Router:
         catalog: Catalog,
         matcher: QueryMatcher,
         fills: Fills,
+        followers: Followers,
+        budget: FillBudget | None,
+        changes: Changes,
     ) -> None:
+        """`budget`: of fills, with automatic caching."""
         stream, executor = source.stream, source.upqueries
         self._source, self._engine, self._catalog = source, engine, catalog
         self.server_version = version
         self.stopping = False
         self.session_figures: Callable[[], dict[str, int]] = dict
-        self.changes = 0  # another number after each change of accounts and their rights, or of caches
-        self.accounts = Accounts(self.look_again)
+        self.changes = changes
+        self.accounts = Accounts(changes.note)
         self.pump, self.faults, self.formats = pump, pump.faults, pump.formats
         self.fills = fills
         self.count = engine.memory.count
-        self.position = Position(engine)
-        self.freshness = Freshener(engine, stream.age, executor.executed)
+        self.position, self.freshness, self._visible = followers.position, followers.freshness, followers.visible
+        self.earning = followers.earning
         self.proxied = ProxiedQueries(catalog)
         self.clock_keys = ClockKeys(catalog.caches.values, lambda: engine.sieve, monotonic)
-        self.budget = FillBudget() if config.auto_cache is not None else None
-        self.sampler = sampler_of(engine, source, pump, config.check_sample, self.budget)
-        self.auditor = auditor_of(engine, self.sampler, catalog, config.verify_new_caches, version)
+        self.budget = budget
+        self.auditor = auditor_of(engine, followers, catalog)
+        self.sampler = sampler_of(engine, source, pump, config.check_sample, self.auditor, followers.comparer)
         passing = Passing(engine, executor, pump.formats, self.proxied, catalog.caches)
         self.note_passed = passing.note
         self.reads = ReadHost(
@@ -95,14 +97,12 @@ class Router:
         self.gate = Gate(self.reads, stream, config.max_staleness, subscriptions.end)
         self.lateness = Lateness(self.gate.frozen, self.gate.look)
         self.auto_cache = self._automatic(config.auto_cache)
-        self._visible = VisibleTimes(stream)
-        self._connect(matcher)
 
     def _automatic(self, policy: Policy | None) -> AutoCache | None:
         if policy is None:
             return None
         stream = self._source.stream
-        return AutoCache(
+        auto_cache = AutoCache(
             policy,
             self.proxied,
             self.caches,
@@ -114,26 +114,9 @@ class Router:
             late=lambda: self.lateness.lately,
             writes=WriteRates(stream.writes),
         )
-
-    def _connect(self, matcher: QueryMatcher) -> None:
-        """Closes the circles: these parts need each other, so the one that is made first is told of the other here."""
-        matcher.on_change = self.look_again  # the sessions' view of all caches that match
-        self.sampler.on_different = self.auditor.on_different  # who compares, and who makes the sampler's comparer ask
-        self._catalog.installed.auditor = self.auditor  # which puts caches out of use
-        self.pump.on_differs = self.auditor.on_differs  # its comparisons are upqueries of the pump
-        self.pump.followers = self.position.on_stream, self._visible.on_stream
-        comparer = self.sampler.comparer
-        self.pump.waiting = (
-            (self.freshness.filed, self.freshness.on_stream),
-            (self.auditor.stirred, self.auditor.on_stream),
-            (comparer.suspicions.running, comparer.suspicions.on_stream),
-            (comparer.running, comparer.on_stream),
-        )
-        if self.auto_cache is not None:  # it makes caches of passed reads, and both are shown with what it decides
-            self.caches.decided, self.proxied.why_not = self.auto_cache.decided, self.auto_cache.why_not
-
-    def look_again(self) -> None:
-        self.changes += 1
+        # It makes caches of passed reads, and both are shown with what it decides.
+        self.caches.decided, self.proxied.why_not = auto_cache.decided, auto_cache.why_not
+        return auto_cache
 
     async def query(
         self,
@@ -239,7 +222,7 @@ class Router:
                 **of_source(self._source.upqueries),
                 **self.sampler.counters,
                 **self._catalog.texts.process.counters,
-                **self.auditor.counters,
+                **self.earning.counters,
                 **(self.reads.access_log.writer.counters if self.reads.access_log is not None else {}),
                 **(self.auto_cache.counters if self.auto_cache is not None else {}),
                 "automatic_reads_left": self.budget.left if self.budget is not None else 0,

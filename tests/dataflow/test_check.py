@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 
@@ -38,6 +38,7 @@ class Plain:
 
     sql: str = "the client's text"
     seen: list[list[Row] | None] = field(default_factory=list)
+    on_differs: Callable[[Differs], None] = lambda effect: None
 
     def compare(self, rows: list[Row] | None, own: OwnAnswer | SourceError, levels: Sequence[Entries]) -> Finding:
         self.seen.append(rows)

@@ -17,6 +17,7 @@ from proxy.mysql.session.shared import MysqlOptions, Shared
 from proxy.mysql.wire.packets import lenenc
 from proxy.port.accounts import Accounts
 from proxy.port.api import Answer, CacheInfo, MadeBy, ParameterInfo, ParameterValue, Served, SystemStatus
+from proxy.port.changes import Changes
 from proxy.port.reasons import NO_REASON, Reason, Why
 from proxy.port.session import SessionSystem
 from sqltypes.errors import BadParameters, Overloaded, SourceDown, SourceError, UnknownCache
@@ -180,12 +181,14 @@ class BenchSystem:
     """Two caches, for QUERY and OTHER_QUERY. `up`: whether MySQL is said to answer."""
 
     matcher: QueryMatcher
-    accounts: Accounts = field(default_factory=Accounts)
+    changes: Changes
     up: bool = True
     asked: int = 0
-    looks: int = 0
     position: FakePosition = field(default_factory=lambda: FakePosition(POSITION, 0))
     _opened: dict[tuple[str, str], BenchCache] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.accounts = Accounts(self.changes.note)
 
     def match(self, sql: str, database: str, parameters: Sequence[ParameterValue]) -> Any:
         return self.matcher.match(sql, database, parameters)
@@ -210,18 +213,11 @@ class BenchSystem:
         return self.matcher.changes
 
     @property
-    def changes(self) -> int:
-        return self.version + self.accounts.version + self.looks
-
-    @property
     def faults(self) -> Any:
         return Unforgiven()
 
-    def look_again(self) -> None:
-        self.looks += 1
-
     def change_caches(self) -> None:
-        self.matcher.changes += 1
+        self.matcher.changed()
 
     def change_rights(self) -> None:
         self.accounts.changed()
@@ -294,10 +290,11 @@ class UnreachableProxied(ProxiedQueries):
 
 def bench_shared(loop: asyncio.AbstractEventLoop, options: MysqlOptions) -> Shared:
     """What sessions share, with a system of two caches."""
-    matcher = QueryMatcher()
+    changes = Changes()
+    matcher = QueryMatcher(on_change=changes.note)
     for number, sql in enumerate((QUERY, OTHER_QUERY)):
         matcher.add(fake_plan(sql, "d"), f"c{number}")
-    system = BenchSystem(matcher)
+    system = BenchSystem(matcher, changes)
     proxied = UnreachableProxied(cast(Judge, None), loop.time)
     return Shared(cast(SessionSystem, system), options, matcher, proxied, loop.time)
 

@@ -138,7 +138,8 @@ class Trials(Simulation):
             return
         text = self._text(name, query(name).sql, parameters)
         evict = self.found.get(name)
-        check = None if evict else FillCheck(text, named, named.reader, binding, parameters, packed, self._on_check)
+        told = self._on_check, self._on_differs
+        check = None if evict else FillCheck(text, named, named.reader, binding, parameters, packed, *told)
         super().read(name, parameters, None, check)
 
     def _hit(self, name: str, parameters: Parameters, demand: Asked | None = None) -> bool:
@@ -299,12 +300,14 @@ class Trials(Simulation):
     def handle(self, effects: list[Effect]) -> None:
         for effect in effects:
             if isinstance(effect, Differs):
-                check = effect.check
-                assert isinstance(check, FillCheck)
-                ended = partial(self._on_explained, check)
-                server, names = effect.bracket.history, check.cache.names
-                self.comparer.suspicions.explain(server, names, effect.sent_at, ended)
+                effect.check.on_differs(effect)
         super().handle([effect for effect in effects if not isinstance(effect, Differs) and not self._settled(effect)])
+
+    def _on_differs(self, effect: Differs) -> None:
+        check = effect.check
+        assert isinstance(check, FillCheck)
+        ended = partial(self._on_explained, check)
+        self.comparer.suspicions.explain(effect.bracket.history, check.cache.names, effect.sent_at, ended)
 
     def _settled(self, effect: Effect) -> bool:
         """An answer that is no snapshot's is compared before it is given."""

@@ -21,6 +21,7 @@ from vstream.binlog.events import GTID, ROWS
 from vstream.binlog.packets import PacketBuffer
 from vstream.errors import MALFORMED, HistoryLost, StreamBroken
 from vstream.lag import Lag
+from vstream.source import never
 
 _log = structlog.get_logger(__name__)
 
@@ -47,10 +48,6 @@ class DumpBroken(Exception):
         super().__init__(reason)
         self.gtid = gtid
         self.kind = kind
-
-
-def never() -> bool:
-    return False
 
 
 def is_rows(data: bytes, start: int) -> bool:

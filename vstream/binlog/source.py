@@ -24,13 +24,13 @@ from vstream.binlog.asking import Asking
 from vstream.binlog.assemble import Assembler
 from vstream.binlog.connection import Account, Replica, Session
 from vstream.binlog.decode import TableDecoders
-from vstream.binlog.dump import DumpBroken, DumpLost, DumpReader, never
+from vstream.binlog.dump import DumpBroken, DumpLost, DumpReader
 from vstream.binlog.open_xa import OpenXa
 from vstream.errors import HistoryLost
 from vstream.history import ANOTHER, Known, why_lost
 from vstream.lag import Lag
 from vstream.pauses import Pauses
-from vstream.source import Sink
+from vstream.source import Busy, Sink, never
 
 _log = structlog.get_logger(__name__)
 
@@ -79,7 +79,7 @@ class BinlogSource:
         # DDL statements that the stream has brought, and of which it is not known that the server has executed them: it
         # writes them to its binlog a moment before.
         self.defining = GtidSet.empty()
-        self.busy: Callable[[], bool] = never
+        self.busy: Busy = never
         self._replica = Replica(account, server_id or 1 + int(chance() * 0xFFFFFFFE), heartbeat)
         self._lag = Lag(heartbeat, clock, wall_clock)
         self.asking = Asking(ask)
@@ -150,7 +150,7 @@ class BinlogSource:
             return None
         return max(0.0, self._lag.received_wall + self.skew - committed_at)
 
-    async def start(self, sink: Sink, position: GtidSet | None = None) -> GtidSet:
+    async def start(self, sink: Sink, position: GtidSet | None = None, busy: Busy = never) -> GtidSet:
         assert self._task is None, "started twice"
         session = await self._replica.log_in()
         if session.no_right:
@@ -158,7 +158,7 @@ class BinlogSource:
             raise ConfigError(f"this source cannot be followed: {session.no_right}")
         _tell(session.findings, ())
         start = session.executed if position is None else position
-        self._sink = sink
+        self._sink, self.busy = sink, busy
         self.asking.start(named=_names_columns(session))
         self._assembler.position.update(start)
         self.history, self._known, self.skew = session.server_uuid, _known(session), session.skew

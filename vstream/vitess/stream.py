@@ -34,7 +34,7 @@ from sqltypes.schema import Table
 from vstream.errors import MALFORMED, StreamBroken
 from vstream.lag import Lag
 from vstream.pauses import Pauses
-from vstream.source import Sink
+from vstream.source import Busy, Sink, never
 from vstream.vitess.assemble import VitessAssembler
 from vstream.vitess.connection import PERIODS, Connection, Lost, Periods
 from vstream.vitess.errors import NO_RIGHT, Refusals, at_the_start, not_followed, not_told
@@ -61,7 +61,7 @@ class VitessStream:
         chance: Callable[[], float] = random.random,
     ) -> None:
         """`address`, `account`, `tls`: as of `Vtgate`."""
-        self.busy: Callable[[], bool] = lambda: False
+        self.busy: Busy = never
         self.pauses = Pauses(periods.smallest_pause, periods.largest_pause, chance)
         self._vtgate = Vtgate(address, keyspace, account, tls)
         self._periods = periods
@@ -143,10 +143,10 @@ class VitessStream:
 
     # -- life ---------------------------------------------------------------------------------------------------------
 
-    async def start(self, sink: Sink, position: GtidSet | None = None) -> GtidSet:
+    async def start(self, sink: Sink, position: GtidSet | None = None, busy: Busy = never) -> GtidSet:
         """Requires: `position` is None, for a GTID set does not tell which shard has what."""
         assert self._task is None and position is None, "started twice, or somewhere"
-        self._sink = sink
+        self._sink, self.busy = sink, busy
         loop = asyncio.get_running_loop()
         self._begun = loop.create_future()
         self._task = loop.create_task(self._run(), name="vstream")

@@ -144,14 +144,14 @@ class QuickPath:
     def receiver(self, write: Callable[[bytes], None], long_way: Callable[[bytes], None]) -> Callable[[bytes], None]:
         """What takes the client's bytes. A function, not a method, and no call between the socket and the cache: half
         of a hit's own time."""
-        system, position, find = self._shared.system, self._shared.position, self.hot.get
+        changes, position, find = self._shared.system.changes, self._shared.position, self.hot.get
         last_hit = self._last_hit
 
         def received(data: bytes) -> None:
             hot = find(data[:-8])
             if hot is not None:
                 version, key, stored, cache, head = hot
-                if version == system.changes and (body := stored(*key(data))) is not None:
+                if version == changes.count and (body := stored(*key(data))) is not None:
                     last_hit.command = data
                     last_hit.rows = body if len(body) <= MOST_FOUND else b""
                     last_hit.cache = cache
@@ -165,8 +165,7 @@ class QuickPath:
     def answer(self, data: bytes, *, alone: bool = False) -> bytes | None:
         """The answer to a read; None: the long way decides. `data`: what was received, one packet if it is quick.
         `alone`: nothing came with it, or waits before it."""
-        system = self._shared.system
-        version = system.changes
+        version = self._shared.system.changes.count
         if version != self._version:
             self.invalidate()
             self._version = version

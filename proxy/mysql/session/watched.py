@@ -31,6 +31,6 @@ def learn(shared: Shared, read: CachedRead, exchange: Exchange, outcome: Outcome
     if outcome.status == NO_STATUS or announced is None or read.replanned:
         return
     if announced.learn(exchange.definitions or (), read.itself, rows=exchange.rows):
-        system.look_again()  # sessions have it at hand
+        system.changes.note()  # sessions have it at hand
     if announced.why:
         system.count("columns_not_announced")

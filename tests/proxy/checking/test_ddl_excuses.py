@@ -31,6 +31,7 @@ from proxy.cache.trust import Compared
 from proxy.checking.auditor import Auditor
 from proxy.checking.comparison import Comparer
 from proxy.checking.ddl_excuses import AGAIN, PATIENCE
+from proxy.checking.earning import Earning
 from proxy.read.literals import substituted
 from sqltypes.errors import SourceDown
 from sqltypes.expression import Row
@@ -62,11 +63,12 @@ class Filled:
             self.rig.engine, lambda request, deliver, _: self.asked.append((request, deliver)), lambda: OLD,
             lambda: self.clock,
         )  # fmt: skip
+        self.earning = Earning(8)
         self.auditor = Auditor(
-            self.rig.engine, self.comparer, 8, lambda cache, why: self.lost.append(why), substituted=substituted,
-            clock=lambda: self.clock,
+            self.rig.engine, self.comparer, self.earning, lambda cache, why: self.lost.append(why),
+            substituted=substituted, clock=lambda: self.clock,
         )  # fmt: skip
-        self.auditor.begin(self.cache)
+        self.earning.begin(self.cache)
 
     def fill(self, held: list[Row], own: Sequence[Row]) -> None:
         """A miss, whose bracket is L = {1}."""
@@ -82,7 +84,7 @@ class Filled:
         differs, *_ = self.rig.engine.on_answer(answer)
         assert isinstance(differs, Differs)
         self.before_answer()
-        self.auditor.on_differs(differs)
+        differs.check.on_differs(differs)
 
     def explain(self, executed: GtidSet, server: str = OLD, uptime: int = 1000, connected_at: float = 0.0) -> None:
         request, deliver = self.asked.pop()
@@ -91,7 +93,7 @@ class Filled:
 
     def bring(self, event: StreamEvent) -> None:
         self.rig.engine.on_stream(event)
-        self.auditor.on_stream(event)
+        self.earning.on_stream(event)
         self.comparer.suspicions.on_stream(event)
         self.comparer.on_stream(event)
 
@@ -102,7 +104,7 @@ class Filled:
 
     @property
     def counted(self) -> dict[str, int]:
-        return dict(self.auditor.counters)
+        return dict(self.earning.counters)
 
 
 @pytest.fixture

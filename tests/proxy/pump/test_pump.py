@@ -100,9 +100,9 @@ class Streamed:
         self.rig = Rig(ROWS)
         self.rig.fill_from({number: (number, 1, 0) for number in range(40)}, 1)
         self.rig.engine.state.sizes = Sizes(large=0, rows=1)
-        self.pump = Pump(self.rig.engine, cast(Executor, None), 1.0)
+        follower = lambda event: self.told.append((event, self.changed()))  # noqa: E731
+        self.pump = Pump(self.rig.engine, cast(Executor, None), 1.0, followers=(follower,))
         self.told: list[tuple[StreamEvent, int | None]] = []
-        self.pump.followers = (lambda event: self.told.append((event, self.changed())),)
 
     def changed(self) -> int | None:
         """How many of the rows are changed; None: the key is not held."""
