@@ -58,19 +58,16 @@ class Executor:
         queue_limit: int = DEFAULT_QUEUE,
         connect_seconds: float = CONNECT_SECONDS,
         dialect: Dialect | None = None,
+        packet: Packet | None = None,
     ) -> None:
-        """`dialect`: MySQL's where there is none."""
+        """`dialect`: MySQL's where there is none. `packet`: is told how long strings may be in the sessions."""
         self.counters: Counter[str] = Counter()
         self._dialect: Dialect = MysqlDialect() if dialect is None else dialect
         spoils = self._dialect.spoils
-        self.jobs = Scheduler(upstream, connections, queue_limit, connect_seconds, spoils, self.counters)
+        self.jobs = Scheduler(upstream, connections, queue_limit, connect_seconds, spoils, self.counters, packet)
         self._upqueries: dict[int, Job] = {}
         self._exact_refused = not self._dialect.locks
         self._collations: dict[int, str] = {}
-
-    @property
-    def packet(self) -> Packet:
-        return self.jobs.pool.packet
 
     @property
     def in_flight(self) -> int:

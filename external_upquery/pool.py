@@ -28,16 +28,16 @@ class Packet:
     """max_allowed_packet of a pool's sessions, which bounds the strings that MySQL makes in them. A session has it from
     its login on. `bytes`: None before the first login, 0 if sessions differ. `on_change` is called with each change."""
 
-    def __init__(self) -> None:
+    def __init__(self, on_change: Callable[[], None] = lambda: None) -> None:
         self.bytes: int | None = None
-        self.on_change: Callable[[], None] = lambda: None
+        self._on_change = on_change
 
     def note(self, told: int) -> None:
         """Of one more session."""
         found = told if self.bytes in (None, told) else 0
         if found != self.bytes:
             self.bytes = found
-            self.on_change()
+            self._on_change()
 
 
 class Pool:
@@ -55,13 +55,14 @@ class Pool:
         on_open: Callable[[Connection], None],
         on_failure: Callable[[UpwellError], None],
         connect_seconds: float = CONNECT_SECONDS,
+        packet: Packet | None = None,
     ) -> None:
         self.limit = limit
         self.idle: list[Connection] = []
         self.size = 0
         self.opening = 0
         self.failures = 0
-        self.packet = Packet()
+        self._packet = packet or Packet()
         self.error: UpwellError | None = None  # of the last attempt; None once one has succeeded
         self._upstream = upstream
         self._connect_seconds = connect_seconds
@@ -155,7 +156,7 @@ class Pool:
             return  # the connection is lost
         (answer,) = outcome
         if isinstance(answer, ResultSet):
-            self.packet.note(int(str(answer.rows[0][0])))
+            self._packet.note(int(str(answer.rows[0][0])))
         self._on_open(connection)
 
     def _on_lost(self, connection: Connection) -> None:

@@ -17,7 +17,7 @@ from external_upquery.connection import Connection, settling
 from external_upquery.deadlines import Deadlines
 from external_upquery.job import Job, Outcome
 from external_upquery.lock_turns import Turns
-from external_upquery.pool import Pool
+from external_upquery.pool import Packet, Pool
 from external_upquery.protocol import Answer
 from external_upquery.waiting import Waiting
 from sqltypes.errors import DeadlinePassed, Overloaded, SourceDown, SourceError, UpwellError
@@ -42,9 +42,10 @@ class Scheduler:
         connect_seconds: float,
         spoils: Callable[[SourceError], bool],
         counters: Counter[str],
+        packet: Packet | None,
     ) -> None:
         """`spoils`: as `Dialect` has it."""
-        self.pool = Pool(upstream, connections, self._next, self._on_failure, connect_seconds)
+        self.pool = Pool(upstream, connections, self._next, self._on_failure, connect_seconds, packet)
         self.queue: Waiting[Job] = Waiting(connections, queue_limit)
         self.running: set[Job] = set()
         self.turns: Turns[Job] = Turns()

@@ -31,6 +31,7 @@ from dataflow.fills.shards import by_root
 from dataflow.messages import Ddl, Gap, Progress, Restarted, StreamEvent, Transaction
 from external_upquery.address import Upstream, is_loopback, parse_upstream
 from external_upquery.admission import Admission
+from external_upquery.pool import Packet
 from planner.matcher import QueryMatcher
 from proxy.access.log import AccessLog
 from proxy.access.writer import AccessWriter
@@ -53,6 +54,7 @@ from proxy.mysql.login.certificate import server_context
 from proxy.mysql.login.handshake import login_settings
 from proxy.mysql.reads.rights import is_admin
 from proxy.mysql.session.listener import MysqlListener
+from proxy.mysql.session.open_sessions import OpenSessions
 from proxy.mysql.session.shared import MysqlOptions, Shared
 from proxy.mysql.wire import rows as mysql_rows
 from proxy.planning.process import warm_up
@@ -112,6 +114,8 @@ class App:
     catalog: Catalog
     watch: SourceWatch
     earned: EarnedFile
+    sessions: OpenSessions
+    packet: Packet
     grpc_port: int = 0
     grpc_token: str | None = None
     http_port: int = 0
@@ -130,7 +134,9 @@ class App:
         tolerance = self.config.mysql.clock_tolerance
         self.clock = SourceClock(lambda: source_clock.ask(self.executor), tolerance=tolerance)
         ask = source_zones.ask if self.source.session_trackers else source_zones.ask_name
-        self.zones = SourceZones(lambda name: ask(self.executor, name), lambda: self.stream.connected)
+        self.zones = SourceZones(
+            lambda name: ask(self.executor, name), lambda: self.stream.connected, self.sessions.note_zones
+        )
 
     @property
     def system(self) -> Router:
@@ -176,7 +182,9 @@ async def running(config: Config, formats: Mapping[str, WireFormat] = NO_FORMATS
 async def _running(config: Config, formats: Mapping[str, WireFormat]) -> AsyncIterator[App]:
     # MySQL's DECIMAL has up to 65 digits; the default context would round at 28.
     decimal.getcontext().prec = 100
-    source = source_of(config.upstream, config.upquery_connections)
+    sessions = OpenSessions()
+    packet = Packet(sessions.note_packet)
+    source = source_of(config.upstream, config.upquery_connections, packet)
     upstream, stream, executor = source.upstream, source.stream, source.upqueries
     events = StreamEvents()
     version = await started(source, events)
@@ -207,7 +215,7 @@ async def _running(config: Config, formats: Mapping[str, WireFormat]) -> AsyncIt
     fills = fills_of(config, source, engine, pump, catalog)
     router = Router(config, source, version, engine, pump, catalog, matcher, fills, beside, budget, changes)
     adopt(catalog, config, upstream, state)
-    app = App(config, router, engine, source, catalog, watch_of(engine, source, router), earned)
+    app = App(config, router, engine, source, catalog, watch_of(engine, source, router), earned, sessions, packet)
     events.connect(router, catalog, app.zones)
     await app.zones.look(source_zones.SYSTEM)
     background = asyncio.get_running_loop().create_task(keep(app))
@@ -432,7 +440,8 @@ def mysql_listener(app: App, upstream: Upstream, matcher: QueryMatcher) -> Mysql
         zones=app.zones,
         lives=admission.lives,
         positions=None if tracks else lambda: asyncio.wait_for(app.executor.history(), settings.own_writes_wait),
-        packet=app.executor.packet,
+        packet=app.packet,
+        sessions=app.sessions,
     )
     return MysqlListener(shared, logins)
 

@@ -72,6 +72,6 @@ def test_where_fills_differ_nobody_has_such_hits(own_mysql: OwnMySQL, tmp_path: 
             for sql in QUERIES:
                 maker.query(f"CREATE CACHE FROM {sql.format('?')}")
         equal(beside, hits=True)
-        packet = beside.proxy.app.executor.packet
+        packet = beside.proxy.app.packet
         beside.call(lambda: packet.note(4096))  # as one more connection would
         equal(beside, hits=False)

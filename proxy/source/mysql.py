@@ -11,6 +11,7 @@ from external_upquery.executor import Executor
 from external_upquery.mysql.doctor import UNKNOWN_DATABASE
 from external_upquery.mysql.other_session import OtherSession
 from external_upquery.mysql.schema_source import Name, SchemaSource
+from external_upquery.pool import Packet
 from gtid_tracker.gtid import GtidSet
 from proxy.source import reset_watch, xa_watch
 from proxy.source.kept_schema import KeptSchema
@@ -56,11 +57,11 @@ class MysqlSource:
     bare_names = None
     shards_of = find_shards = None  # there are none
 
-    def __init__(self, upstream: Upstream, connections: int) -> None:
-        """`connections`: for upqueries; one more follows the binlog."""
+    def __init__(self, upstream: Upstream, connections: int, packet: Packet | None = None) -> None:
+        """`connections`: for upqueries; one more follows the binlog. `packet`: of those."""
         self.upstream = upstream
         self.stream = BinlogSource(account_of(upstream), ask=self._possible)
-        self.upqueries = Executor(upstream, connections=connections)
+        self.upqueries = Executor(upstream, connections=connections, packet=packet)
         self.other_session = OtherSession(upstream)
         self.schema = SchemaBehind(SchemaSource(upstream), self.stream, self.upqueries)
         self.kept_schema = KeptSchema(self.schema)

@@ -16,7 +16,6 @@ from external_upquery.address import Upstream
 from external_upquery.executor import Deliver
 from external_upquery.mysql.other_session import OtherSession
 from external_upquery.passed import Passed
-from external_upquery.pool import Packet
 from gtid_tracker.bracket import History
 from gtid_tracker.gtid import GtidSet
 from planner.text.bare_names import BareNames
@@ -36,11 +35,6 @@ class Upqueries(Protocol):
     Every method raises SourceError, SourceDown, DeadlinePassed, Overloaded."""
 
     counters: Counter[str]
-
-    @property
-    def packet(self) -> Packet:
-        """How long strings may be in the sessions that are asked."""
-        ...
 
     @property
     def in_flight(self) -> int:

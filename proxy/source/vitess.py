@@ -14,6 +14,7 @@ from dataflow.fills.shards import Shards
 from dataflow.messages import Ddl, Keyed
 from external_upquery.address import Upstream
 from external_upquery.executor import Executor
+from external_upquery.pool import Packet
 from external_upquery.vitess.dialect import VtgateDialect
 from external_upquery.vitess.release import ASK as RELEASE
 from external_upquery.vitess.release import release_of
@@ -38,8 +39,8 @@ class VitessSource:
     kept_schema = None  # how a table is routed is watched for those that are wanted
     other_session = None  # vtgate lets few variables be set, and asks the tablets about them in a transaction
 
-    def __init__(self, upstream: Upstream, connections: int) -> None:
-        """`connections`: for upqueries. Raises ConfigError."""
+    def __init__(self, upstream: Upstream, connections: int, packet: Packet | None = None) -> None:
+        """`connections`: for upqueries. `packet`: of those. Raises ConfigError."""
         account = upstream.user, upstream.password
         self.upstream = upstream
         self.bare_names = BareNames()
@@ -51,7 +52,7 @@ class VitessSource:
         self._watch: RoutesWatch | None = None
         self._sink: Sink | None = None
         self._changed: set[str] = set()  # tables that have another route, about which nobody was told yet
-        self.upqueries = Executor(upstream, connections=connections, dialect=dialect)
+        self.upqueries = Executor(upstream, connections=connections, dialect=dialect, packet=packet)
         self._finding = Finding(self._place)
         self.schema = VitessSchema(upstream, lambda: self.stream.shards, self._distributed, lambda: dialect.routes.away)
 

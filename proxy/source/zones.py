@@ -78,10 +78,14 @@ class SourceZones:
     """Zones by name. Zones with the same clocks are the same object, as long as the proxy runs; UTC is `UTC`."""
 
     def __init__(
-        self, ask: Callable[[str], Awaitable[Zone | None]], connected: Callable[[], bool] = lambda: True
+        self,
+        ask: Callable[[str], Awaitable[Zone | None]],
+        connected: Callable[[], bool] = lambda: True,
+        on_known: Callable[[], None] = lambda: None,
     ) -> None:
-        """`connected`: whether the source is followed; where it is not, it may be about to be started anew."""
-        self.on_known: Callable[[], None] = lambda: None  # told when a zone is known that was asked for in vain
+        """`connected`: whether the source is followed; where it is not, it may be about to be started anew. `on_known`:
+        is told when a zone is known that was asked for in vain."""
+        self._on_known = on_known
         self._ask = ask
         self._connected = connected
         self._known: dict[str, Zone | None] = {}
@@ -113,13 +117,13 @@ class SourceZones:
         """To be called now and then."""
         if self._refused and self._connected():
             self._refused = False
-            self.on_known()
+            self._on_known()
 
     async def look(self, name: str) -> None:
         """Asks for the zone. Where MySQL does not answer it is asked again when it is wanted next."""
         with suppress(UpwellError):
             self._note(name, await self._ask(name))
-            self.on_known()
+            self._on_known()
 
     def _note(self, name: str, zone: Zone | None) -> None:
         if len(self._known) >= 2 * MOST:

@@ -70,12 +70,14 @@ class Shared:
         lives: Callable[[], Awaitable[bool]] | None = None,
         positions: Positions | None = None,
         packet: Packet | None = None,
+        sessions: OpenSessions | None = None,
     ) -> None:
         """`utc`: the whole second that MySQL's clock shows, None where that is not known; `micros`: between which
         microseconds of it that is. `zones`: the clocks of time zones; None: only offsets are known. `lives`: whether
         MySQL, which has closed a session's connection without a word, is still there; None: if it answers.
         `positions`: of a source that has no session trackers (`proxy/mysql/reads/trackerless.py`). `packet`: of the
-        sessions that fill caches; None: of which nothing is known, and all that clients have is enough."""
+        sessions that fill caches; None: of which nothing is known, and all that clients have is enough. `sessions`: who
+        tells of changes of these two tells them, for they are judged by what is known of the source."""
         self.system = system
         self.position = system.position
         self.options = options
@@ -84,16 +86,11 @@ class Shared:
         self.proxied = proxied
         self.positions = positions
         self.lives = lives or system.freshness.answers
-        self.sessions = OpenSessions()
+        self.sessions = sessions if sessions is not None else OpenSessions()
         self.texts = KnownTexts(system, matcher, proxied, utc, micros)
         self.zone_of: ZoneOf = fixed if zones is None else zones.of
         # Bytes of the longest string of the sessions that fill caches; 0: they differ, None: not known.
         self.packet_of: Callable[[], int | None] = lambda: None if packet is None else packet.bytes
-        # Sessions are judged by what is known of the source, and anew when more is known.
-        if zones is not None:
-            zones.on_known = self.sessions.note_zones
-        if packet is not None:
-            packet.on_change = self.sessions.note_packet
         self.grants = Grants(partial(getattr, system.accounts, "version"))
         self.announced = AnnouncedTexts(more_prepared=positions is not None)  # by vtgate: what it sorts by
         # How answers are recoded for a character set of results, by its name; None: not known.

@@ -18,8 +18,7 @@ class Source:
         self.connected = True
         self.told = 0
         self.known = {"Some/Where": (3600, 7200), "Some/Also": (3600, 7200), "Etc/UTC": (0, 0), "SYSTEM": (0, 0)}
-        self.zones = SourceZones(self.ask, lambda: self.connected)
-        self.zones.on_known = self.on_known
+        self.zones = SourceZones(self.ask, lambda: self.connected, self.on_known)
 
     def on_known(self) -> None:
         self.told += 1
