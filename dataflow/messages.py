@@ -239,6 +239,11 @@ class Check(Protocol):
     @property
     def sql(self) -> str: ...
 
+    @property
+    def held(self) -> Callable[[list[int]], None] | None:
+        """Is told the version of each of the read's keys, if the answer agreed and is held as it was compared."""
+        ...
+
     def compare(self, rows: list[Row] | None, own: OwnAnswer | SourceError, levels: Sequence[Entries]) -> Finding:
         """`rows`: what the reader derives from `levels`, the fill's entries; None where it cannot."""
         ...

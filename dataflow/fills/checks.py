@@ -15,12 +15,14 @@ from sqltypes.expression import Key, Row
 @dataclass(slots=True, eq=False)
 class Checks:
     """`asked`: one for each text. `proved`: the texts whose answers agree. `doubts`: reads whose answers are to be
-    compared; those that went away, too. `found`: by text, what was found before the answer was delivered."""
+    compared; those that went away, too. `found`: by text, what was found before the answer was delivered.
+    `versions`: by key those of what is held as the snapshot has it."""
 
     asked: list[tuple[Check, Read]] = field(default_factory=list)
     proved: set[str] = field(default_factory=set)
     doubts: list[Read] = field(default_factory=list)
     found: dict[str, Finding] = field(default_factory=dict)
+    versions: dict[Key, int] = field(default_factory=dict)
 
     def add(self, reads: Iterable[Read], whole: Container[Key]) -> None:
         """Takes up the checks of reads whose keys are all in `whole`. Requires: before the request is built."""
@@ -35,6 +37,13 @@ class Checks:
         """The keys of reads that should have been compared, and were not."""
         reads = (read for read in self.doubts if read.check is None or read.check.sql not in self.proved)
         return {key for read in reads for key, _ in read.keys}
+
+    def tell_held(self) -> None:
+        """All that is to be held of the answer is so."""
+        for check, read in self.asked:
+            versions = [self.versions[key] for key, _ in read.keys if key in self.versions]
+            if check.held is not None and check.sql in self.proved and len(versions) == len(read.keys):
+                check.held(versions)
 
     def compare(
         self,

@@ -322,6 +322,8 @@ class Fill:
                 held.doubt()
         elif own and not self.ahead and not self.changed:
             held.renew()  # the snapshot's answer still
+            if self.checks.asked and held.version is not None:
+                self.checks.versions[held.key] = held.version
 
 
 def _count_in(rows: list[Row]) -> int:

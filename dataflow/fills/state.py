@@ -236,6 +236,8 @@ class State:
         if not fill.ended:
             self.memory.counters["fills_inserted"] += 1
             self._note_conflicts(fill)
+            if fill.checks.asked:
+                fill.checks.tell_held()
 
     def _bring_rest(self, fill: Fill, at: GtidSet) -> None:
         """Brings what is left of an answer, which was at that position, to the position now, or drops it."""

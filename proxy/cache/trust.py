@@ -143,7 +143,7 @@ class Trust:
         self._stir()
         return self.changed
 
-    def agreed(self, keys: Bound, versions: list[int], began: int) -> None:
+    def agreed(self, keys: Bound, began: int, versions: list[int]) -> None:
         """The answer of several keys together was found equal when they had these versions. `began`: as `watch` gave it
         before. Behind a change it is not known for how long: one that was sought in the wrong place is not seen at the
         keys."""

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
+from functools import partial
 from typing import TYPE_CHECKING
 
 import structlog
@@ -86,10 +87,15 @@ class Auditor:
         parameters: Sequence[ParameterValue],
         sql: str,
         encode: Encoder,
+        *,
+        together: bool,
     ) -> FillCheck:
-        """What a miss that is due must pass."""
-        began = cache.trust.fills.ended if cache.trust is not None else 0
-        return FillCheck(sql, cache, reader, binding, parameters, encode, self._note_fill, self.on_differs, began)
+        """What a miss that is due must pass. `together`: one answer for all keys at once."""
+        trust = cache.trust
+        began = trust.fills.ended if trust is not None else 0
+        held = partial(trust.agreed, binding.keys, trust.watch()) if trust is not None and together else None
+        told = self._note_fill, self.on_differs
+        return FillCheck(sql, cache, reader, binding, parameters, encode, *told, began, held)
 
     def _note_fill(self, check: FillCheck, finding: Finding) -> None:
         if finding is Finding.DIFFERS:
@@ -203,7 +209,7 @@ class Auditor:
                     if not good and item.version == version:
                         item.stale()
             if good and together:
-                trust.agreed(binding.keys, [version for _, version in marks], unchanged)
+                trust.agreed(binding.keys, unchanged, [version for _, version in marks])
             if self._asked.get((cache, sql)) is future:
                 del self._asked[cache, sql]  # at once: who comes from now on may have been shown more
             future.set_result(comparison if good else None)

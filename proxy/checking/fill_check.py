@@ -29,7 +29,7 @@ log = structlog.get_logger("upwell.trust")
 @dataclass(slots=True, eq=False)
 class FillCheck:
     """Implements `dataflow.messages.Check`. `note` gets the result, `on_differs` what the engine tells of a difference;
-    `began`: `Ledger.ended` at the beginning."""
+    `began`: `Ledger.ended` at the beginning. `held`: where all keys have one answer, as `Check` has it."""
 
     sql: str
     cache: NamedCache
@@ -40,6 +40,7 @@ class FillCheck:
     note: Callable[[FillCheck, Finding], None]
     on_differs: Callable[[Differs], None]
     began: int = 0
+    held: Callable[[list[int]], None] | None = None
     rows: list[Row] = field(default_factory=list)
     own: OwnAnswer | SourceError = field(default_factory=lambda: OwnAnswer([]))
     made: bool = False  # it has come to compare

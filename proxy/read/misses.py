@@ -399,7 +399,10 @@ class Misses:
             if self._host.auditor.fill_is_due(cache, binding):
                 text = text or substituted(cache.text, parameters)
                 encode = reader.encodings.encoders[self._format]
-                check = self._host.auditor.fill_check(cache, reader, binding, parameters, text, encode)
+                together = self._opened.plan.is_whole(binding)
+                check = self._host.auditor.fill_check(
+                    cache, reader, binding, parameters, text, encode, together=together
+                )
         compare = cache.trust is not None and self._host.auditor.list_is_due(cache, binding)
         started = perf_counter_ns()
         ready = None

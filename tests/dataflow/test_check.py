@@ -39,6 +39,7 @@ class Plain:
     sql: str = "the client's text"
     seen: list[list[Row] | None] = field(default_factory=list)
     on_differs: Callable[[Differs], None] = lambda effect: None
+    held: Callable[[list[int]], None] | None = None
 
     def compare(self, rows: list[Row] | None, own: OwnAnswer | SourceError, levels: Sequence[Entries]) -> Finding:
         self.seen.append(rows)
@@ -91,6 +92,26 @@ def test_a_fill_that_agrees_answers_and_is_held_fresh() -> None:
     assert held.version is not None, "nothing has changed since the snapshot: its first hit needs no check"
     rig.change(2, (None, (2, 7, 20)))
     assert held.version is None
+
+
+@pytest.mark.parametrize("what", ["nothing", "a change", "a key that was held", "no agreement"])
+def test_of_a_list_that_agreed_the_versions_are_told_unless_something_was_not_compared(what: str) -> None:
+    rig = Rig(ROWS)
+    told: list[list[int]] = []
+    if what == "a key that was held":
+        ask(rig, None, 8)
+        (alone,) = rig.asked()
+        answer(rig, alone, [(8, 2, 20)], own=[])
+    ask(rig, Plain(held=told.append), 7, 8)
+    (request,) = rig.asked()
+    if what == "a change":
+        rig.change(2, (None, (3, 7, 30)))
+    own: OwnAnswer | SourceError = OwnAnswer([(1, 10), (2, 20)])
+    if what == "no agreement":
+        own = SourceError(1317, "70100", "interrupted")
+    answer(rig, request, [(7, 1, 10), (8, 2, 20)], own=[own])
+    held = [rig.readers[0].entries[key] for key in (7, 8)]
+    assert told == ([[item.version for item in held]] if what == "nothing" else [])
 
 
 def test_a_difference_is_told_first_and_nobody_gets_the_answer() -> None:

@@ -130,17 +130,22 @@ class Trials(Simulation):
             super().do_subscribe(name, parameters)
 
     def _checked_read(self, name: str, parameters: Parameters) -> None:
-        named = self.desk.caches[name].named
+        opened = self.desk.caches[name]
+        named = opened.named
         assert named.reader is not None and named.binder is not None
         binding = named.binder.bind(parameters)
         if not binding.keys or named.reader.answer(binding.keys) is not None:
             self.do_compare(name, parameters)
             return
         text = self._text(name, query(name).sql, parameters)
-        evict = self.found.get(name)
-        told = self._on_check, self._on_differs
-        check = None if evict else FillCheck(text, named, named.reader, binding, parameters, packed, *told)
-        super().read(name, parameters, None, check)
+        trust = self._trust(opened)
+        held = partial(trust.agreed, binding.keys, trust.watch()) if opened.plan.is_whole(binding) else None
+        told = self._on_check, self._on_differs, 0, held
+        check = FillCheck(text, named, named.reader, binding, parameters, packed, *told)
+        super().read(name, parameters, None, None if self.found.get(name) else check)
+
+    def _trust(self, opened: OpenCache) -> Trust:
+        return self.trusts.setdefault(opened, Trust(EVER, Mode.MAINTAIN, Counter()))
 
     def _hit(self, name: str, parameters: Parameters, demand: Asked | None = None) -> bool:
         return not self.planted and super()._hit(name, parameters, demand)
@@ -195,7 +200,7 @@ class Trials(Simulation):
         for key, params in binding.keys:
             self.engine.sieve.hold(named.reader, key, params)
         together = opened.plan.is_whole(binding)
-        trust = self.trusts.setdefault(opened, Trust(EVER, Mode.MAINTAIN, Counter()))
+        trust = self._trust(opened)
         known = together and self.planted and trust.of_several(named.reader, binding.keys, 0.0) is Compared.NOT
         if known and (rows := named.reader.answer(binding.keys)) is not None:
             self.counts["known lists"] += 1
@@ -209,7 +214,7 @@ class Trials(Simulation):
 
         def ended(comparison: Comparison, outcome: Outcome) -> None:
             if together and outcome in (Outcome.EQUAL, Outcome.FREE):
-                trust.agreed(binding.keys, [version for _, version in marks], unchanged)
+                trust.agreed(binding.keys, unchanged, [version for _, version in marks])
             self._on_compared(comparison, outcome)
 
         self.comparer.start(

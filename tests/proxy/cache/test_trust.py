@@ -74,7 +74,7 @@ def test_a_list_that_was_found_equal_is_compared_again_once_a_key_has_changed(ri
         assert reader.link(reader.entries[key], params)
     versions = [reader.entries[key].version or 0 for key, _ in keys]
     assert trust.of_several(reader, keys, 0.0) is Compared.FIRST, "that each key is as it was says nothing of the list"
-    trust.agreed(keys, versions, trust.watch())
+    trust.agreed(keys, trust.watch(), versions)
     assert trust.of_several(reader, keys, 0.0) is Compared.NOT
     assert trust.of_several(reader, keys[::-1], 0.0) is Compared.FIRST, "another list"
     held(rig).stale()
@@ -82,14 +82,14 @@ def test_a_list_that_was_found_equal_is_compared_again_once_a_key_has_changed(ri
     held(rig).renew()
     assert trust.of_several(reader, keys, 0.0) is Compared.FIRST, "it has another version"
     reader.drop(held(rig))
-    trust.agreed(keys, versions, trust.watch())
+    trust.agreed(keys, trust.watch(), versions)
     assert trust.of_several(reader, keys, 0.0) is Compared.FIRST, "the key is not held"
 
 
 def test_a_list_that_was_found_equal_is_held_back_while_anything_of_it_is_in_doubt(rig: Rig) -> None:
     trust, reader, keys = Trust(2, Mode.MAINTAIN, Counter()), rig.readers[0], held_keys(7)
     assert reader.link(held(rig), (7,))
-    trust.agreed(keys, [held(rig).version or 0], trust.watch())
+    trust.agreed(keys, trust.watch(), [held(rig).version or 0])
     trust.suspect()
     assert trust.of_several(reader, keys, 0.0) is Compared.FIRST
     trust.explain()
@@ -106,16 +106,16 @@ def test_any_change_of_a_table_has_lists_compared_again_as_long_as_changes_are_d
     reader, keys = rig.readers[0], held_keys(7)
     assert reader.link(held(rig), (7,))
     for times in (1, 2):
-        trust.agreed(keys, [held(rig).version or 0], trust.watch())
-        trust.agreed(keys, [held(rig).version or 0], trust.watch())
+        trust.agreed(keys, trust.watch(), [held(rig).version or 0])
+        trust.agreed(keys, trust.watch(), [held(rig).version or 0])
         assert len(stirred) == times, "the next change is to be told"
         assert not trust.on_change(), "and no other"
         assert trust.of_several(reader, keys, 0.0) is Compared.FIRST
     began = trust.watch()
     trust.on_change()
-    trust.agreed(keys, [held(rig).version or 0], began)
+    trust.agreed(keys, began, [held(rig).version or 0])
     assert trust.of_several(reader, keys, 0.0) is Compared.FIRST, "a change came while MySQL was asked"
-    trust.agreed(keys, [held(rig).version or 0], trust.watch())
+    trust.agreed(keys, trust.watch(), [held(rig).version or 0])
     earn(trust, "changes")
     assert trust.on_change() and trust.of_several(reader, keys, 0.0) is Compared.NOT
 
@@ -123,9 +123,9 @@ def test_any_change_of_a_table_has_lists_compared_again_as_long_as_changes_are_d
 def test_so_many_lists_are_known_and_no_longer_ones() -> None:
     trust = Trust(2, Mode.MAINTAIN, Counter())
     for number in range(MOST_LISTS + 2):
-        trust.agreed(held_keys(number), [number], 0)
+        trust.agreed(held_keys(number), 0, [number])
     assert len(trust.lists) == MOST_LISTS and next(iter(trust.lists.values())) == [2], "the oldest have gone"
-    trust.agreed(held_keys(*range(MOST_LISTED + 1)), [0] * (MOST_LISTED + 1), 0)
+    trust.agreed(held_keys(*range(MOST_LISTED + 1)), 0, [0] * (MOST_LISTED + 1))
     assert next(iter(trust.lists.values())) == [2]
 
 

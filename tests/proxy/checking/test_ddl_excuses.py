@@ -74,7 +74,13 @@ class Filled:
         """A miss, whose bracket is L = {1}."""
         reader = self.rig.readers[0]
         check = self.auditor.fill_check(
-            self.cache, reader, Binding([(7, (7,))], (7,)), (7,), ROWS.replace("?", "7"), reader.encodings.encoders[0]
+            self.cache,
+            reader,
+            Binding([(7, (7,))], (7,)),
+            (7,),
+            ROWS.replace("?", "7"),
+            reader.encodings.encoders[0],
+            together=False,
         )
         self.rig.engine.reads.read(Read(1, reader, [(7, (7,))], check=check))
         (request,) = self.rig.asked()
