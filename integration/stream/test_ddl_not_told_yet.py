@@ -116,19 +116,18 @@ def test_an_automatic_cache_behind_one_that_was_named(mysql: Server, database: s
 def one_event(proxy: Proxy) -> Iterator[asyncio.Event]:
     """The stream brings one event and no more meanwhile; then that is set."""
     binlog, came = proxy.binlog, asyncio.Event()
-    reader, sink = binlog._reader, binlog._sink
-    assert reader is not None and sink is not None
-    busy, give = reader.busy, sink
+    sink, busy = binlog._sink, binlog.busy
+    assert sink is not None
 
     def take(event: StreamEvent) -> None:
         came.set()
-        give(event)
+        sink(event)
 
-    reader.busy, binlog._sink = lambda: came.is_set() or busy(), take
+    binlog.busy, binlog._sink = lambda: came.is_set() or busy(), take
     try:
         yield came
     finally:
-        reader.busy, binlog._sink = busy, sink
+        binlog.busy, binlog._sink = busy, sink
 
 
 def test_one_by_which_other_rows_follow(own_mysql: OwnMySQL, tmp_path: Path) -> None:
