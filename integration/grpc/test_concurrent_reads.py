@@ -116,9 +116,9 @@ class Readers:
 
     def evict(self, rng: random.Random) -> None:
         for reader in self.proxy.app.engine.graph.readers.values():
-            for held in list(reader.entries.values()):
+            for key in list(reader.places()):
                 if rng.random() < 0.3:
-                    reader.drop(held)
+                    key.leave()
 
 
 @pytest.mark.parametrize(

@@ -164,13 +164,13 @@ class Case:
     def _evict(self) -> None:
         """Drops some held keys of a random reader, as the memory limit would."""
         engine = self.proxy.app.engine
-        readers = [reader for reader in engine.graph.readers.values() if reader.entries]
+        readers = [reader for reader in engine.graph.readers.values() if reader.keys]
         if not readers:
             return
         reader = self.rng.choice(readers)
-        for held in list(reader.entries.values()):
+        for key in list(reader.places()):
             if self.rng.random() < 0.5:
-                reader.drop(held)
+                key.leave()
                 self.tally.counts["evicted"] += 1
 
     async def at_rest(self) -> None:

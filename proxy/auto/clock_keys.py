@@ -12,7 +12,7 @@ import asyncio
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
-from dataflow.entries import Held
+from dataflow.entries import WATCHED, Held, Place
 from dataflow.readers.eviction import Sieve
 from dataflow.readers.reader import ReaderNode
 from proxy.loop.slices import in_slices
@@ -37,7 +37,7 @@ class ClockKeys:
         self._sieve = sieve
         self._clock = clock
         self._looked = clock()
-        self._unread: dict[ReaderNode, list[Held]] = {}
+        self._unread: dict[ReaderNode, list[Place]] = {}
         self._task: asyncio.Task[None] | None = None
 
     def tick(self) -> None:
@@ -62,18 +62,19 @@ class ClockKeys:
         readers = [cache.reader for cache in self._caches() if cache.by_clock and cache.reader is not None]
         for reader in readers:
             await self._drop(before.pop(reader, []))
-            listed: list[Held] = []
+            listed: list[Place] = []
             async for some in in_slices(self._sieve().keys_of(reader)):
                 for held in some:
-                    held.visited = False
+                    if isinstance(held, Held):
+                        held.visited = False
                 listed += some
             self._unread[reader] = listed
 
-    async def _drop(self, listed: list[Held]) -> None:
+    async def _drop(self, listed: list[Place]) -> None:
         gone = 0
         async for held in in_slices(listed):
-            if held.alive and not held.visited and held.watch is None:
-                held.reader.drop(held)
+            if held.alive and not held.visited and not held.marks & WATCHED:
+                held.leave()
                 gone += 1
         if gone:
             self.dropped += gone

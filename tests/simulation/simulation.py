@@ -19,6 +19,7 @@ from contextlib import nullcontext, suppress
 
 from dataflow.changes.large_change import Sizes
 from dataflow.engine import Engine
+from dataflow.entries import WATCHED
 from dataflow.fills.read import Read
 from dataflow.messages import (
     Changes,
@@ -185,10 +186,9 @@ class Simulation(Following):
 
     def do_evict_key(self, at: int) -> None:
         readers = self.engine.graph.readers.values()
-        held = [held for reader in readers for held in reader.entries.values() if held.watch is None]
+        held = [key for reader in readers for key in reader.places() if not key.marks & WATCHED]
         if held:
-            chosen = held[at % len(held)]
-            chosen.reader.drop(chosen)
+            held[at % len(held)].leave()
             self.counts["evictions"] += 1
             self._touched = True
 
