@@ -25,7 +25,6 @@ from gtid_tracker.ring import Ring
 from planner.tree.plan import QueryPlan
 from sqltypes.errors import EvaluationError
 
-NOTHING = GtidSet.empty()
 ROW_BYTES = 300  # of a row change in the ring, without its values; or of a DDL statement
 PLACED = 500  # entries of an answer that one step inserts, or keys above them
 
@@ -233,12 +232,13 @@ class State:
         Requires: P contains its L and Q."""
         if not fill.reader.installed or not self._brought_forward(fill):
             return
-        at = NOTHING  # the position as the last step ended
+        at: GtidSet | None = None  # where what is left of the answer stands; None: where it was inserted from
 
         def forward() -> bool:
             nonlocal at
             if fill.ended or not fill.reader.installed:
                 return False
+            assert at is not None, "nothing goes on before the first step ends"
             self._bring_rest(fill, at)
             at = self.ring.position.freeze()
             return True
@@ -249,7 +249,8 @@ class State:
             self.memory.count("audit_differences", len(fill.unasked.different))
             return
         for _ in Insertion(fill, self.sieve.hold, self.sieve.add, self.placed_at_once, forward).steps():
-            at = self.ring.position.freeze()
+            if at is None:
+                at = self.ring.position.freeze()
             yield
         if not fill.ended:
             self.memory.counters["fills_inserted"] += 1

@@ -21,7 +21,7 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterable
 from enum import Enum
 
-from dataflow.entries import Held
+from dataflow.entries import Held, bytes_of
 from dataflow.readers.derivation import Params
 from dataflow.readers.reader import ReaderNode
 from planner.tree.plan import Mode
@@ -33,7 +33,8 @@ from sqltypes.expression import Key
 SLOW_SECONDS = 0.2  # an answer of evict mode that MySQL takes longer for is given first, and compared behind
 IN_VAIN = "the last checks of its answers could not be made; until one can, some are given unchecked"
 LATEST = 256  # answers of a cache that changes leave to be compared
-MOST_LISTS, MOST_LISTED = 64, 100  # of a cache, that are known to have been compared, and keys of each
+MOST_LISTS, MOST_LISTED, LONGEST_LIST = 64, 100, 16_384
+"""Of a cache, that are known to have been compared; keys of each, and their bytes."""
 
 
 class Compared(Enum):
@@ -150,8 +151,11 @@ class Trust:
         if began != self.changed or len(keys) > MOST_LISTED:
             return
         place = tuple(keys)
-        if place not in self.lists and len(self.lists) >= MOST_LISTS:
-            del self.lists[next(iter(self.lists))]
+        if place not in self.lists:
+            if bytes_of(place) > LONGEST_LIST:
+                return
+            if len(self.lists) >= MOST_LISTS:
+                del self.lists[next(iter(self.lists))]
         self.lists[place] = versions
 
     def _stir(self) -> None:
@@ -198,13 +202,13 @@ class Trust:
         has left alone, the next read of each looks whether it should have: a change that was sought in the wrong place
         is not seen at the answer."""
         self.changed += 1
+        self.lists.clear()
         if self.changes.due:
-            self.lists.clear()
             while self.recent:
                 held = self.recent.popleft()
                 if held.alive and held not in self.unproved:
                     held.stale()
-        return bool(self.recent or self.lists)
+        return bool(self.recent)
 
 
 def unproved(reader: ReaderNode, keys: Iterable[Key]) -> dict[Held, bool]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from dataflow.entries import Held
+from dataflow.fills.read import Read
 from dataflow.messages import Ddl, Effect, Failed, Filled, Gap, GivenUp, Ready, UpqueryRequest
 from gtid_tracker.gtid import Gtid
 from sqltypes.expression import Row
@@ -218,6 +219,27 @@ def test_what_has_changed_while_it_was_inserted_is_not_the_answer_that_was_compa
         assert held is not None and held.version is None
         seen += placed and under_way
     assert seen > 3
+
+
+def test_what_has_changed_while_one_of_two_keys_was_linked_is_not_what_was_compared() -> None:
+    """A change that was sought in the wrong place is not seen at the keys. It counts all the same."""
+    came = 0
+    for at in range(1, 60):
+        rig = rig_of()
+        rig.readers[0] = reader = rig.install("SELECT t.id, w.v FROM t JOIN w ON w.id = t.v WHERE t.k IN (?)")
+        rig.engine.reads.read(Read(1, reader, [(reader.key_of((key,)), (key,)) for key in (1, 2)]))
+        (request,) = rig.asked()
+        fill = rig.engine.fills.by_number[request.id]
+        numbers = range(10, 10 + COUNT), range(20, 20 + COUNT)
+        rows: list[Row] = [(key, number, number) for key, of_key in enumerate(numbers, 1) for number in of_key]
+        rig.answer(request, rows, [(number, 7) for _, number, _ in rows], lower=gtids(1))
+        steps_of(rig, at)
+        if rig.engine.unfinished:
+            rig.change(2, ((999, 0, 1), (999, 0, 2)), table="test.w")
+            steps_of(rig)
+            assert fill.changed, at
+            came += 1
+    assert came > 20
 
 
 def test_an_audit_of_several_long_keys_is_at_one_position_for_each() -> None:
