@@ -14,7 +14,7 @@ from benchmarks.result import Figure, Result, Sheet
 from examples.lobsters.cpu import peak_rss, rss
 
 LIMIT_MIB = 64
-ROWS = 2_000_000
+ROWS = 1_600_000
 BATCH = 200
 QUERY = "SELECT id, owner, title, body FROM scanned WHERE id = ?"
 

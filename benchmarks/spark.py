@@ -230,7 +230,7 @@ async def baseline(bench: Bench, app: App) -> Taken:
             await asyncio.sleep(0)
         while sum(held) < ROWS:
             await asyncio.sleep(0)
-    assert reader.keys == len(groups)
+    assert len(reader.entries) == len(groups)
     await dropped(app)
     return taken
 

@@ -352,8 +352,7 @@ class Engine:
         self.inserting.check_invariants()
         self.subscriptions.check_invariants(self.reads.waiting)
         self.unasked.check_invariants()
-        self.limit.check_invariants()
+        self.limit.check_invariants(self.graph.readers.values())
         if not self.inserting.begun and not self.memory.remains:
-            unread = {entry for node in self.graph for entry in node.entries.values() if not entry.dependents}
-            needed = unread <= set(self.state.sieve)
+            needed = all(entry.dependents is not None for node in self.graph for entry in node.entries.values())
             assert needed, "an entry is held that no reader's key needs: nobody would ever evict it"

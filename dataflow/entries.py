@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from sys import getsizeof
-from typing import Any, ClassVar, Protocol
+from typing import Any, Protocol
 
 from gtid_tracker.tracker import Cut
 from sqltypes.expression import Key, Row
@@ -78,20 +78,13 @@ class Owner(Protocol):
 
 
 class Entry:
-    """One key of one arrangement. `content` is the arrangement's own; None: dropped, no longer held.
+    """One key of one arrangement. `content` is the arrangement's own; None: dropped, no longer alive.
 
-    It stands for the key of a reader that nobody has read since it was filled (`ReaderNode.lean`), and has the queue's
-    place of one, as long as it has no `dependents`: then it is `alive`. These are PROVEN where the fill has shown the
-    answer to be right, and no change has come since.
     `since`: at the position, its content is the same after each event of the stream from this one (`Memory.sequence`)
     to the last.
     """
 
     __slots__ = ("content", "dependents", "key", "owner", "since", "size")
-
-    marks: ClassVar[int] = 0
-    params: ClassVar[None] = None
-    visited: ClassVar[bool] = False
 
     def __init__(self, owner: Owner, key: Key, content: Any, size: int) -> None:
         self.owner = owner
@@ -100,17 +93,6 @@ class Entry:
         self.size = _SIZES[size] if size < len(_SIZES) else size  # as `shared`
         self.since = 0
         self.dependents: Held | set[Held] | None = None
-
-    @property
-    def alive(self) -> bool:
-        return self.content is not None and not self.dependents
-
-    @property
-    def readers(self) -> Iterable[Reader]:
-        return self.owner.readers
-
-    def leave(self) -> None:
-        self.owner.discard(self)
 
     @property
     def cut(self) -> Cut | None:
@@ -138,7 +120,6 @@ class Draft(Entry):
         self.dependents = None
 
 
-PROVEN: set[Held] = set()
 LISTED, WATCHED, GONE = 1, 2, 4
 
 
@@ -168,13 +149,6 @@ class Held:
     @property
     def alive(self) -> bool:
         return not self.marks & GONE
-
-    @property
-    def readers(self) -> Iterable[Reader]:
-        return (self.reader,)
-
-    def leave(self) -> None:
-        self.reader.drop(self)
 
     @property
     def listed(self) -> int:
@@ -292,7 +266,6 @@ class HeldFor(Held):
 
 
 Entries = dict[Key, Entry]
-Place = Held | Entry  # as the queue of eviction has a reader's key
 
 
 class Linking:
@@ -330,9 +303,6 @@ def touch(entry: Entry) -> None:
             dependents.version = dependents.bodies = None
             if dependents.marks:
                 dependents.tell()
-        return
-    if not dependents:
-        entry.dependents = None  # nothing is known of its answer any more
         return
     memory.room -= len(dependents)
     if memory.room < 0:  # many answers are made of it: to go through them would be a long step
@@ -401,7 +371,7 @@ def release(entry: Entry, held: Held) -> None:
 def add_dependent(entry: Entry, held: Held) -> None:
     """Requires: `held.deps` gets the entry in the same step."""
     dependents = entry.dependents
-    if not dependents:
+    if dependents is None:
         entry.dependents = held
     elif isinstance(dependents, set):
         dependents.add(held)

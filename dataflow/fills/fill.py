@@ -320,14 +320,10 @@ class Fill:
         if self.unasked is not None or doubtful:
             if held.version is None:
                 held.doubt()
-        elif own and self.proves():
+        elif own and not self.ahead and not self.changed:
             held.renew()  # the snapshot's answer still
             if self.checks.asked and held.version is not None:
                 self.checks.versions[held.key] = held.version
-
-    def proves(self, *, doubtful: bool = False) -> bool:
-        """Whether an answer that is all of it the snapshot's counts as compared."""
-        return self.unasked is None and not doubtful and not self.ahead and not self.changed
 
 
 def _count_in(rows: list[Row]) -> int:

@@ -9,11 +9,11 @@ the fill has ended meanwhile, those that no reader needs are let go.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from operator import attrgetter, eq
 
-from dataflow.entries import PROVEN, Entry, Held
+from dataflow.entries import Entry, Held
 from dataflow.fills.fill import Fill, Hold
 from dataflow.readers.derivation import Params, TooLong
 from dataflow.readers.in_steps import Linked, RowsAt, Steps, answered, parts, same_bag
@@ -29,21 +29,15 @@ AUDITED = 50  # keys that are compared in one step
 
 
 class Insertion:
-    """Of one fill. `queue`: takes an entry up that stands for a reader's key (`ReaderNode.lean`). `most`: entries, or
-    keys, of a step. `forward`: brings what is not placed yet to the position, or drops it; False where the fill has
-    ended."""
+    """Of one fill. `most`: entries, or keys, of a step. `forward`: brings what is not placed yet to the position, or
+    drops it; False where the fill has ended."""
 
-    def __init__(
-        self, fill: Fill, hold: Hold, queue: Callable[[Entry], None], most: int, forward: Callable[[], bool]
-    ) -> None:
+    def __init__(self, fill: Fill, hold: Hold, most: int, forward: Callable[[], bool]) -> None:
         self._fill = fill
         self._hold = hold
-        self._queue = queue
-        keys = len(fill.whole) + len(fill.partial)
-        lean = fill.reader.lean and (keys <= most or fill.unasked is not None)  # of more reads each key stays
-        self._lean = lean and not any(check.held is not None for check, _ in fill.checks.asked)
         self._most = most
         self._forward = forward
+        self._placed: list[Entry] = []
         self._own: dict[Entry, int] = {}  # what was placed, and the event of the stream at which it was
         self._done = 0  # since the last step
 
@@ -71,6 +65,7 @@ class Insertion:
                 key, entry = entries.popitem()
                 if key not in node.entries and entry.content is not None:
                     node.insert(entry)
+                    self._placed.append(entry)
                     self._own[entry] = entry.since
                 self._done += 1
                 if self._done >= self._most:  # it is the others' turn
@@ -92,8 +87,6 @@ class Insertion:
                 yield
                 if not self._forward():
                     return
-            if self._stays_unread(key, doubtful=key in doubtful):
-                continue
             fill.kept[key] = False
             held = None
             with suppress(EvaluationError):  # the key stays a hole; who reads it is told by MySQL
@@ -116,34 +109,10 @@ class Insertion:
             yield from self._link(held, params)
             if not self._forward():
                 return
-        self._doubt(fill.checks.doubtful() - doubtful if fill.checks.doubts else NONE)
-
-    def _doubt(self, keys: Collection[Key]) -> None:
-        """Those of reads that came while it was inserted."""
-        reader = self._fill.reader
-        for key in keys:
-            if (late := reader.entries.get(key)) is not None:
-                if late.version is not None:
-                    late.doubt()
-            elif reader.is_proven(key):
-                reader.nodes[0].entries[key].dependents = None
-
-    def _stays_unread(self, key: Key, *, doubtful: bool) -> bool:
-        """Whether the entry that was placed for the key stands for it."""
-        reader = self._fill.reader
-        if not self._lean or key in reader.entries or not reader.installed:
-            return False
-        entry = reader.nodes[0].entries.get(key)
-        if entry is None or not entry.alive:
-            return False
-        since = self._own.pop(entry, None)
-        if since is None:
-            return False
-        if since == entry.since and self._fill.proves(doubtful=doubtful):
-            entry.dependents = PROVEN
-        self._queue(entry)
-        self._fill.kept[key] = True
-        return True
+        late_ones = fill.checks.doubtful() - doubtful if fill.checks.doubts else ()
+        for key in late_ones:  # of reads that came while it was inserted
+            if (late := fill.reader.entries.get(key)) is not None and late.version is not None:
+                late.doubt()
 
     def _link(self, held: Held, params: Params) -> Steps[None]:
         """A key that is long to derive. Where it changes all the time, it stays linked to a part, and stale."""
@@ -166,10 +135,10 @@ class Insertion:
                 return
 
     def _let_go(self) -> None:
-        if len(self._own) > self._most:
-            self._fill.reader.memory.remains.add_steps(map(let_go_unneeded, list(self._own)))
+        if len(self._placed) > self._most:
+            self._fill.reader.memory.remains.add_steps(map(let_go_unneeded, self._placed))
             return
-        for entry in self._own:
+        for entry in self._placed:
             if entry.dependents is None:
                 let_go_unneeded(entry)
 
@@ -223,8 +192,6 @@ def audit(fill: Fill, forward: Callable[[], bool]) -> Steps[int]:
             if not forward():
                 break
         held = fill.reader.entries.get(key)
-        if held is None and fill.reader.holds_key(key):
-            held = Held(fill.reader, key)  # none of its own: it is as if somebody read it now
         fill.kept[key] = held is None
         if held is None:
             continue

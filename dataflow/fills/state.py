@@ -7,10 +7,9 @@ Invariants:
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 
 from dataflow.changes.large_change import SIZES, LargeChange, work_of
-from dataflow.entries import PROVEN, Entry
 from dataflow.fills.exact_fills import HotKeys
 from dataflow.fills.fill import Fill
 from dataflow.fills.insertion import Insertion, audit, insert_ahead
@@ -51,28 +50,11 @@ class State:
         forgotten."""
         before = self.graph.wanted()
         reader = self.graph.install(plan)
-        for node in {node for node in reader.nodes if len(node.readers) == 2}:
-            for other in node.readers:
-                if isinstance(other, ReaderNode) and other is not reader and other.may_be_lean:
-                    self.memory.remains.add_steps(self._taken_up(other, list(node.entries.values())))
         if self.graph.wanted() != before:
             self._forget_ring()
             if self.under_way is not None:
                 self.under_way.outdated = True
         return reader
-
-    def _taken_up(self, reader: ReaderNode, entries: list[Entry]) -> Iterator[None]:
-        """Another reader uses the entries, too: those that nobody has read are from now on keys of this one."""
-        while entries:
-            entry = entries.pop()
-            if entry.alive:
-                proven = entry.dependents is PROVEN
-                held = self.sieve.hold(reader, entry.key, (entry.key,))
-                if held is None:
-                    entry.owner.discard(entry)
-                elif proven:
-                    held.renew()
-            yield
 
     def remove(self, reader: ReaderNode) -> None:
         self.graph.remove(reader)
@@ -248,7 +230,7 @@ class State:
             self.memory.count("audited_keys", (yield from audit(fill, forward)))
             self.memory.count("audit_differences", len(fill.unasked.different))
             return
-        for _ in Insertion(fill, self.sieve.hold, self.sieve.add, self.placed_at_once, forward).steps():
+        for _ in Insertion(fill, self.sieve.hold, self.placed_at_once, forward).steps():
             if at is None:
                 at = self.ring.position.freeze()
             yield

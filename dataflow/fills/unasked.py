@@ -41,7 +41,7 @@ class UnaskedFills:
             return None
         whole, partial = missing(reader, keys, long_is_whole=True)
         for key, params in keys.items():
-            if not reader.holds_key(key) and key not in whole and key not in partial:
+            if key not in reader.entries and key not in whole and key not in partial:
                 with suppress(EvaluationError):  # MySQL says what comes of it
                     self._state.sieve.hold(reader, key, params)  # all of it is there for other readers
         self._limit.keep()  # keys were taken up
@@ -71,7 +71,7 @@ class UnaskedFills:
         some microseconds."""
         repaired = 0
         for key in keys:
-            if (held := self._state.sieve.taken_up(reader, key)) is not None:
+            if (held := reader.entries.get(key)) is not None:
                 repaired += 1
                 deps: Iterable[Entry] = held.deps
                 if held.version is None:  # it may be linked to others than it is made of now

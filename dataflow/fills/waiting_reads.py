@@ -226,19 +226,12 @@ class Reads:
             return []
         return self.give_up(read, error)
 
-    def _is_told_in_steps(self, read: Read) -> bool:
-        """Whether a subscriber's key is held, and is to be told in steps, which then begin."""
-        self._state.sieve.taken_up(read.reader, read.keys[0][0])
-        if not self._subscriptions.in_steps(read.waiter):
-            return False
-        del self.waiting[read.waiter]
-        return True
-
     def _settle(self, read: Read, ended: int = 0) -> list[Effect]:
         """The read is answered from the reader if all its keys are at the position now. `ended`: a fill that has."""
         read.fills.discard(ended)
         subscribed = read.waiter in self._subscriptions.by_number
-        if subscribed and self._is_told_in_steps(read):
+        if subscribed and self._subscriptions.in_steps(read.waiter):
+            del self.waiting[read.waiter]
             return []
         try:
             rows = read.reader.answer(read.keys, short=not subscribed)

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from dataflow.entries import ENTRY_BYTES, WATCHED, Held, HeldFor, Place, Reader, relink
+from dataflow.entries import WATCHED, Held, HeldFor, Reader, relink
 from dataflow.held.arrangement import Memory
 from dataflow.readers.derivation import Params, TooLong
 from dataflow.readers.reader import ReaderNode
@@ -39,21 +39,19 @@ class Sieve:
         self.evicted = 0
         self.spared = 0  # keys that the hand has passed over since the last one that went
         self._size = segment
-        self._segments: list[list[Place | None]] = [[]]  # the oldest first; the last one grows
+        self._segments: list[list[Held | None]] = [[]]  # the oldest first; the last one grows
         self._places = 0
         self._segment = self._at = 0  # the hand
         self._pruned: int | None = None  # the segment that `prune` has come to
         self._walks = 0  # who goes through the queue: meanwhile no segment joins another
 
-    def add(self, key: Place) -> None:
+    def add(self, held: Held) -> None:
         """A new key: the newest."""
         last = self._segments[-1]
         if len(last) >= self._size:
             last = []
             self._segments.append(last)
-            if self._places * ENTRY_BYTES > 2 * self.memory.used and self._pruned is None:
-                self.prune_soon()  # most are dead
-        last.append(key)
+        last.append(held)
         self._places += 1
 
     def hold(self, reader: ReaderNode, key: Key, params: Params) -> Held | None:
@@ -72,34 +70,30 @@ class Sieve:
         if deps is None:
             return None
         held = reader.entries.get(key)
-        proven = held is None and reader.is_proven(key)
         if held is None:
             held = reader.entries[key] = Held(reader, key) if reader.key_is_value else HeldFor(reader, key, params)
             self.memory.used += held.size
             self.add(held)
         relink(held, deps)
-        if proven:
-            held.renew()
         if long:
             reader.long.add(key)
         return held
 
-    def taken_up(self, reader: ReaderNode, key: Key) -> Held | None:
-        """The reader's key, if it is held, as one that somebody reads."""
-        held = reader.entries.get(key)
-        return self.hold(reader, key, (key,)) if held is None and reader.holds_key(key) else held
-
-    def keys_of(self, reader: ReaderNode) -> Iterator[list[Place]]:
+    def keys_of(self, reader: ReaderNode) -> Iterator[list[Held]]:
         """All keys that the reader holds, the newest first, some at a time. Others may have their turn in between: each
-        key that is held all the while comes once, or not if it is read for the first time; one that goes or comes
-        meanwhile may come, too."""
-        if reader.keys <= FEW_KEYS:
-            yield list(reader.places())[::-1]
+        key that is held all the while comes once; one that goes or comes meanwhile may come, too."""
+        entries = reader.entries
+        if len(entries) <= FEW_KEYS:
+            yield list(reversed(entries.values()))
             return
         self._walks += 1
         try:
             for segment in reversed(list(self._segments)):
-                yield [key for key in reversed(segment) if key is not None and reader.has(key)]
+                yield [
+                    held
+                    for held in reversed(segment)
+                    if held is not None and held.reader is reader and entries.get(held.key) is held
+                ]
         finally:
             self._walks -= 1
 
@@ -134,19 +128,19 @@ class Sieve:
                 self._leave()
                 left -= WHOLE_SEGMENT
                 continue
-            key = segment[self._at]
-            if isinstance(key, Held) and key.alive and (key.visited or key.marks & WATCHED):
-                key.visited = False
+            held = segment[self._at]
+            if held is not None and held.alive and (held.visited or held.marks & WATCHED):
+                held.visited = False
                 self.spared += 1
                 left -= 1
             else:
                 segment[self._at] = None
                 left -= 1
-                if key is not None and key.alive:
+                if held is not None and held.alive:
                     self.spared = 0
                     left -= GOING
-                    readers.update(key.readers)
-                    key.leave()
+                    held.reader.drop(held)
+                    readers.add(held.reader)
                     evicted += 1
             self._at += 1
         for reader in readers:
@@ -170,7 +164,7 @@ class Sieve:
             self._segment = at + 1 if at < last else 0
         self._at = 0
 
-    def _keep_living(self, segment: list[Place | None]) -> None:
+    def _keep_living(self, segment: list[Held | None]) -> None:
         """Takes the empty places and the dead keys out of a segment."""
         before = len(segment)
         segment[:] = [held for held in segment if held is not None and held.alive]
@@ -192,12 +186,8 @@ class Sieve:
             self._pruned = self._pruned + 1 if self._pruned + 1 < len(self._segments) else None
         return self._pruned is not None
 
-    def __iter__(self) -> Iterator[Place]:
-        """Those that are alive."""
-        return (key for segment in self._segments for key in segment if key is not None and key.alive)
-
     def __len__(self) -> int:
-        return sum(1 for _ in self)
+        return sum(1 for segment in self._segments for held in segment if held is not None and held.alive)
 
     def check_invariants(self) -> None:
         assert self._places == sum(map(len, self._segments))

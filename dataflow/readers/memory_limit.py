@@ -6,9 +6,11 @@ Invariants:
 
 from __future__ import annotations
 
-from dataflow.entries import WATCHED
+from collections.abc import Iterable
+
 from dataflow.held.arrangement import Memory
 from dataflow.readers.eviction import GOING, Sieve
+from dataflow.readers.reader import ReaderNode
 
 EVICTING = 250 * GOING  # what is evicted in one step: so many keys, or that many times more that stay
 
@@ -47,7 +49,7 @@ class MemoryLimit:
         self._evicting = self._memory.used > self.bytes and not self._sieve.stuck
         return self._evicting
 
-    def check_invariants(self) -> None:
-        """Raises AssertionError where one does not hold."""
-        evictable = any(not key.marks & WATCHED for key in self._sieve)
+    def check_invariants(self, readers: Iterable[ReaderNode]) -> None:
+        """`readers`: all. Raises AssertionError where one does not hold."""
+        evictable = any(held.watch is None for reader in readers for held in reader.entries.values())
         assert self._memory.used <= self.bytes or self._evicting or not evictable, "more is held than the limit allows"

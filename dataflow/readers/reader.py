@@ -17,10 +17,10 @@ Invariants:
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from itertools import islice
 
-from dataflow.entries import ENTRY_BYTES, PROVEN, Entries, Entry, Held, Owner, Place, relink, unlinked
+from dataflow.entries import ENTRY_BYTES, Entries, Entry, Held, Owner, relink, unlinked
 from dataflow.held.arrangement import UNBOUNDED, Arrangement, Memory
 from dataflow.held.remains import Item
 from dataflow.held.table import Table
@@ -65,7 +65,6 @@ class ReaderNode:
         self.on_columns: Callable[[tuple[ResultColumn, ...]], None] | None = None
         self.installed = True
         self.key_is_value = _key_is_value(plan)  # of the only parameter
-        self.may_be_lean = self.key_is_value and not program.levels
         self.watches: dict[Held, Callable[[], None]] = {}
         self.tables: tuple[str, ...] = tuple(quoted(table) for table in plan.tables)  # for an upquery's metadata locks
         # The arrangements by level, the root's first; the same one may occur more than once.
@@ -79,52 +78,7 @@ class ReaderNode:
         whole = self.program.range is not None and not self.plan.reader.root_key and not self.program.levels
         return whole and () not in self.nodes[0].entries and () not in self.nodes[0].ahead
 
-    @property
-    def lean(self) -> bool:
-        """Whether a key that is filled has its entry alone, until somebody reads it: no other reader uses these."""
-        return self.may_be_lean and len(self.nodes[0].readers) == 1
-
-    @property
-    def keys(self) -> int:
-        """How many are held."""
-        return max(len(self.entries), len(self.nodes[0].entries)) if self.lean else len(self.entries)
-
-    def places(self) -> Iterator[Place]:
-        """Its keys, as the queue of eviction has them."""
-        entries, filled = self.entries, self.nodes[0].entries if self.lean else {}
-        for key, entry in filled.items():
-            held = entries.get(key)
-            if held is not None:
-                yield held
-            elif entry.alive:
-                yield entry
-        for key, held in entries.items():
-            if key not in filled:
-                yield held
-
-    def has(self, place: Place) -> bool:
-        """Whether it is that of one of the reader's keys."""
-        key = place.key
-        if isinstance(place, Held):
-            return self.entries.get(key) is place
-        return self.lean and place.alive and self.nodes[0].entries.get(key) is place
-
-    def is_proven(self, key: Key) -> bool:
-        """Is it held, and was somebody given its answer by itself, or has something shown it to be right, since it was
-        filled?"""
-        held = self.entries.get(key)
-        if held is not None:
-            return not held.unseen
-        entry = self.nodes[0].entries.get(key) if self.lean else None
-        return entry is not None and entry.dependents is PROVEN
-
-    def holds_key(self, key: Key) -> bool:
-        if key in self.entries:
-            return True
-        entry = self.nodes[0].entries.get(key) if self.lean else None
-        return entry is not None and entry.alive
-
-    def params_of(self, held: Place) -> Params:
+    def params_of(self, held: Held) -> Params:
         """The parameters that a key is held for, or equal ones."""
         return held.params if held.params is not None else (held.key,)
 
@@ -400,21 +354,20 @@ def held_bytes(reader: ReaderNode) -> int:
     own = keys = looked_at = 0
     below: dict[Owner, set[Entry]] = {}
     seen, linked = Counter[Owner](), Counter[Owner]()  # links to entries: those looked at, and all
-    for held in islice(reader.places(), SAMPLED_KEYS):
-        deps = held.deps if isinstance(held, Held) else (held,)
-        some = deps[:SAMPLED_KEYS]
+    for held in islice(reader.entries.values(), SAMPLED_KEYS):
+        some = held.deps[:SAMPLED_KEYS]
         for entry in some:
             below.setdefault(entry.owner, set()).add(entry)
             seen[entry.owner] += 1
-            linked[entry.owner] += len(deps) // len(some)
-        own += held.size + held.body_size if isinstance(held, Held) else 0
+            linked[entry.owner] += len(held.deps) // len(some)
+        own += held.size + held.body_size
         keys += 1
         looked_at += 1 + len(some)
         if looked_at > MOST_SAMPLED:
             break
     if not keys:
         return 0
-    share = reader.keys / keys
+    share = len(reader.entries) / keys
     total = own * share
     for owner, entries in below.items():
         likely = linked[owner] * share * len(entries) / seen[owner]

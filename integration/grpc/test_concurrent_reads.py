@@ -116,9 +116,9 @@ class Readers:
 
     def evict(self, rng: random.Random) -> None:
         for reader in self.proxy.app.engine.graph.readers.values():
-            for key in list(reader.places()):
+            for held in list(reader.entries.values()):
                 if rng.random() < 0.3:
-                    key.leave()
+                    reader.drop(held)
 
 
 @pytest.mark.parametrize(

@@ -164,13 +164,13 @@ class Case:
     def _evict(self) -> None:
         """Drops some held keys of a random reader, as the memory limit would."""
         engine = self.proxy.app.engine
-        readers = [reader for reader in engine.graph.readers.values() if reader.keys]
+        readers = [reader for reader in engine.graph.readers.values() if reader.entries]
         if not readers:
             return
         reader = self.rng.choice(readers)
-        for key in list(reader.places()):
+        for held in list(reader.entries.values()):
             if self.rng.random() < 0.5:
-                key.leave()
+                reader.drop(held)
                 self.tally.counts["evicted"] += 1
 
     async def at_rest(self) -> None:

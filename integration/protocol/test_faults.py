@@ -116,7 +116,7 @@ READS: tuple[tuple[Any, str], ...] = (
     (dataflow.fills.fill.Fill, "take"),
     (dataflow.fills.fill.Fill, "answer"),
     (dataflow.fills.fill.Fill, "bring_forward"),
-    (dataflow.fills.fill.Fill, "proves"),
+    (dataflow.fills.fill.Fill, "prove"),
     (dataflow.fills.insertion.Insertion, "steps"),
 )
 CHANGES: tuple[tuple[Any, str], ...] = (

@@ -117,13 +117,13 @@ def test_what_a_part_of_a_list_has_filled_is_given_to_nobody_before_the_list_is_
             submit = pump._submit
 
             def first_alone(request: UpqueryRequest) -> None:
-                (submit if not reader.keys and not held and not sent else held.append)(request)
+                (submit if not any(reader.entries) and not held and not sent else held.append)(request)
                 sent.append(request)
 
             sent: list[UpqueryRequest] = []
             monkeypatch.setattr(pump, "_submit", first_alone)
             reading = asyncio.create_task(asker.read(query % listed))
-            await until(lambda: reader.holds_key(7))
+            await until(lambda: 7 in reader.entries)
             assert held, "the list is filled by several"
             monkeypatch.setattr(pump, "_submit", submit)
             rows, _, why = await other.read(query % 7)

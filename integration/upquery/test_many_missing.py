@@ -35,7 +35,7 @@ def test_a_batch_has_its_keys_filled_together(mysql: Server, database: str, tmp_
             assert [list(answer) for answer in many[10:]] == [[(id, 3 * id)] for id in range(ROWS)]
             assert all(not list(answer) for answer in many[:10])
             reader = proxy.app.catalog.get("c").reader
-            assert reader is not None and reader.keys == ROWS + 10
+            assert reader is not None and len(reader.entries) == ROWS + 10
             await proxy.write("UPDATE item SET n = -1 WHERE id = 5000")
             await proxy.caught_up()
             assert list(await cache.get(5000)) == [(5000, -1)]
@@ -81,7 +81,7 @@ def test_a_list_that_mysql_answers_is_filled_behind(mysql: Server, database: str
             assert len(answer) == len(ids) and answer.served == "passed", answer.why
             reader = proxy.app.catalog.get("c").reader
             assert reader is not None
-            await until(lambda: reader.keys == len(ids))
+            await until(lambda: len(reader.entries) == len(ids))
             assert counted(proxy, "unasked_keys") == len(ids)
             for _ in range(5):  # each encodes a thousand
                 again = await proxy.client.query(sql, database=database)

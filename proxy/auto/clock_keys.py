@@ -12,7 +12,7 @@ import asyncio
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
-from dataflow.entries import WATCHED, Held, Place
+from dataflow.entries import Held
 from dataflow.readers.eviction import Sieve
 from dataflow.readers.reader import ReaderNode
 from proxy.loop.slices import in_slices
@@ -37,7 +37,7 @@ class ClockKeys:
         self._sieve = sieve
         self._clock = clock
         self._looked = clock()
-        self._unread: dict[ReaderNode, list[Place]] = {}
+        self._unread: dict[ReaderNode, list[Held]] = {}
         self._task: asyncio.Task[None] | None = None
 
     def tick(self) -> None:
@@ -62,19 +62,18 @@ class ClockKeys:
         readers = [cache.reader for cache in self._caches() if cache.by_clock and cache.reader is not None]
         for reader in readers:
             await self._drop(before.pop(reader, []))
-            listed: list[Place] = []
+            listed: list[Held] = []
             async for some in in_slices(self._sieve().keys_of(reader)):
                 for held in some:
-                    if isinstance(held, Held):
-                        held.visited = False
+                    held.visited = False
                 listed += some
             self._unread[reader] = listed
 
-    async def _drop(self, listed: list[Place]) -> None:
+    async def _drop(self, listed: list[Held]) -> None:
         gone = 0
         async for held in in_slices(listed):
-            if held.alive and not held.visited and not held.marks & WATCHED:
-                held.leave()
+            if held.alive and not held.visited and held.watch is None:
+                held.reader.drop(held)
                 gone += 1
         if gone:
             self.dropped += gone

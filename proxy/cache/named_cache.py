@@ -124,7 +124,7 @@ class NamedCache:
             why=self.why or (self.trust.told if self.trust is not None else ""),
             parameters=tuple(ParameterInfo(item.column, item.type, item.list, item.sent) for item in parameters),
             columns=self.columns,
-            keys=reader.keys if reader is not None else 0,
+            keys=len(reader.entries) if reader is not None else 0,
             bytes=held_bytes(reader) if reader is not None else 0,
             hits=self.hits,
             misses=self.misses,

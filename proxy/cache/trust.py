@@ -137,7 +137,7 @@ class Trust:
         versions = [None if held is None else held.version for held in found]
         if versions == self.lists.get(tuple(keys)) and not self.suspicions:
             return Compared.NOT
-        return self.of_derived(seconds, given=given, unseen=not all(reader.is_proven(key) for key, _ in keys))
+        return self.of_derived(seconds, given=given, unseen=any(held is None or held.unseen for held in found))
 
     def watch(self) -> int:
         """A list is about to be compared. Returns a number that the next change of a table makes another one."""
@@ -176,13 +176,10 @@ class Trust:
 
     def proved(self, reader: ReaderNode, keys: Bound) -> bool:
         """Is all that is held for the keys as it was compared?"""
-        return not self.suspicions and all(self._is_proved(reader, key) for key, _ in keys)
-
-    def _is_proved(self, reader: ReaderNode, key: Key) -> bool:
-        held = reader.entries.get(key)
-        if held is None:
-            return reader.is_proven(key)
-        return held.version is not None and held not in self.unproved
+        found = [reader.entries.get(key) for key, _ in keys]
+        return not self.suspicions and all(
+            held is not None and held.version is not None and held not in self.unproved for held in found
+        )
 
     def leave(self, fresh: dict[Held, bool]) -> None:
         """Nobody compares what was linked for that: it is as it was before."""

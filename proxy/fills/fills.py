@@ -12,7 +12,7 @@ from time import monotonic
 import structlog
 
 from dataflow.engine import Engine
-from dataflow.entries import Place
+from dataflow.entries import Held
 from dataflow.readers.reader import ReaderNode, held_bytes
 from external_upquery.address import Upstream
 from planner.fill.all_keys import listing_sql, why_not_listed
@@ -145,7 +145,7 @@ class Bulk:
         assert isinstance(values, tuple)
         reader, binder = cache.reader, cache.binder
         are_keys = binder is not None and binder.are_keys(values)
-        if reader is not None and are_keys and all(map(reader.holds_key, values)):
+        if reader is not None and are_keys and all(value in reader.entries for value in values):
             return  # they are held, and have still to be encoded
         keys = [
             (*parameters[:at], values[first : first + OF_A_LIST], *parameters[at + 1 :])
@@ -218,7 +218,7 @@ class Bulk:
                 told.why = f"it holds nothing: {cache.why or cache.state}"
                 return
             audit = BulkFill(self._engine, self._pump, cache, reader, progress, audits=True)
-            held: list[list[Place]] = []
+            held: list[list[Held]] = []
             try:
                 turns = Slices()
                 for some in self._engine.sieve.keys_of(reader):
@@ -326,8 +326,8 @@ class Bulk:
         progress.keys = len(keys)
         if one_statement_a_key(found.plan) and by is FillBy.SIZE:
             by = FillBy.DIRECT
-        held = found.reader.holds_key
-        brings = ROWS_OF_A_KEY * len([key async for key, _ in in_slices(keys) if not held(key)])
+        held = found.reader.entries
+        brings = ROWS_OF_A_KEY * len([key async for key, _ in in_slices(keys) if key not in held])
         slices = sliced((key, params, ROWS_OF_A_KEY) for key, params in taken(keys))
         try:
             await self._run(cache, found.reader, slices, brings, by, progress)
@@ -389,11 +389,11 @@ class Bulk:
 
     def _check_room(self, reader: ReaderNode, progress: FillProgress) -> None:
         """Raises DoesNotFit where it can be told that not all keys fit: the others will be as large as those held."""
-        if not reader.keys:
+        if not reader.entries:
             return
         room = FULL * self._engine.limit.bytes - self._engine.memory.used
-        more = progress.keys - max(progress.held, reader.keys)
-        of_one = held_bytes(reader) / reader.keys
+        more = progress.keys - max(progress.held, len(reader.entries))
+        of_one = held_bytes(reader) / len(reader.entries)
         if (needed := more * of_one) > room:
             raise DoesNotFit(
                 f"{progress.keys:,} keys do not fit: {more:,} more would take about {needed / (1 << 20):,.0f} MiB, and"
@@ -423,7 +423,7 @@ def shown(params: Sequence[Value | tuple[Value, ...]]) -> str:
 
 def _is_held(found: Planned, row: Row) -> bool:
     """Whether a listed key is held, where its first value is the key."""
-    return found.binder.stored_int and found.reader.holds_key(row[0])
+    return found.binder.stored_int and row[0] in found.reader.entries
 
 
 async def missing_rows(found: Planned, rows: list[Row]) -> int:
@@ -435,7 +435,7 @@ async def missing_rows(found: Planned, rows: list[Row]) -> int:
         brings += 0 if _is_held(found, row) else _number(row[-1])
     if found.binder.stored_int or not rows:
         return brings
-    return int(counted * max(0.0, 1 - found.reader.keys / len(rows)))
+    return int(counted * max(0.0, 1 - len(found.reader.entries) / len(rows)))
 
 
 def _first(slices: Iterator[Slice], most: int) -> Iterator[Slice]:

@@ -20,7 +20,7 @@ from time import monotonic
 import structlog
 
 from dataflow.engine import Engine
-from dataflow.entries import Place
+from dataflow.entries import Held
 from dataflow.readers.reader import ReaderNode
 from proxy.catalog.catalog import Catalog
 from proxy.fills.fills import Bulk
@@ -116,10 +116,10 @@ class WarmUp:
                         left -= 1
                     await turns.turn()
 
-    async def _last(self, reader: ReaderNode, most: int) -> list[list[Place]]:
+    async def _last(self, reader: ReaderNode, most: int) -> list[list[Held]]:
         """So many of the keys that the reader holds: those that came last, the newest first."""
         turns = Slices()
-        found: list[list[Place]] = []
+        found: list[list[Held]] = []
         for some in self._engine.sieve.keys_of(reader):
             found.append(some[:most])
             most -= len(found[-1])
@@ -151,7 +151,7 @@ class WarmUp:
             async for progress in going_on:
                 yield replace(progress, done=False)
         held, reader = progress, self._catalog.get(name).reader
-        room = max(0, fits - (reader.keys if reader is not None else 0))
+        room = max(0, fits - (len(reader.entries) if reader is not None else 0))
         async with aclosing(self._bulk.fill(name, None, by, first=room)) as going_on:
             async for progress in going_on:
                 yield replace(

@@ -6,7 +6,7 @@ from __future__ import annotations
 from dataflow.entries import Held
 from dataflow.readers.derivation import Params, TooLong
 from dataflow.readers.reader import ReaderNode
-from proxy.cache.key_binder import Binding, Bound
+from proxy.cache.key_binder import Binding
 from proxy.cache.named_cache import NamedCache
 from proxy.cache.trust import Compared, Trust
 from proxy.read.host import ReadHost
@@ -107,16 +107,12 @@ class HeldAnswers:
             if rows is None:
                 return InSteps(due=bool(due))
             body = reader.encodings.encoders[self._format](rows)
-            self.visit(reader, keys)
             if given and trust is None and not self._host.memory_is_short:
                 self.several.keep(reader, keys, body)
+            for key, _ in keys:
+                if (held := reader.entries.get(key)) is not None:
+                    held.visited = True
         return body
-
-    def visit(self, reader: ReaderNode, keys: Bound) -> None:
-        """Somebody has read these, together."""
-        for key, _ in keys:
-            if (held := self._host.engine.state.sieve.taken_up(reader, key)) is not None:
-                held.visited = True
 
     def _looked_at(
         self,

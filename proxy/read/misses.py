@@ -274,7 +274,9 @@ class Misses:
         if cache.trust is not None and cache.trust.suspicions:
             return None
         if binding is not None:
-            opened.plan.held.visit(reader, binding.keys)
+            for key, _ in binding.keys:
+                if (held := reader.entries.get(key)) is not None:
+                    held.visited = True
             if large.due and cache.trust is not None and reader.memory.sequence == sequence:
                 opened.compare_behind(reader, binding, parameters, body)
         return Answer(Served.HIT, columns, body, position, cache.name)

@@ -88,10 +88,8 @@ def test_a_fill_that_agrees_answers_and_is_held_fresh() -> None:
     assert [check.sql for check in request.checks] == ["the client's text"]
     effects = answer(rig, request, [(7, 1, 10)], own=[OwnAnswer([(1, 10)])])
     assert effects == [Ready(waiter, [(1, 10)], gtids(1))]
-    held = rig.engine.state.sieve.taken_up(rig.readers[0], 7)
-    assert held is not None and held.version is not None, (
-        "nothing has changed since the snapshot: its first hit needs no check"
-    )
+    held = rig.readers[0].entries[7]
+    assert held.version is not None, "nothing has changed since the snapshot: its first hit needs no check"
     rig.change(2, (None, (2, 7, 20)))
     assert held.version is None
 
@@ -112,8 +110,8 @@ def test_of_a_list_that_agreed_the_versions_are_told_unless_something_was_not_co
     if what == "no agreement":
         own = SourceError(1317, "70100", "interrupted")
     answer(rig, request, [(7, 1, 10), (8, 2, 20)], own=[own])
-    held = [rig.engine.state.sieve.taken_up(rig.readers[0], key) for key in (7, 8)]
-    assert told == ([[item and item.version for item in held]] if what == "nothing" else [])
+    held = [rig.readers[0].entries[key] for key in (7, 8)]
+    assert told == ([[item.version for item in held]] if what == "nothing" else [])
 
 
 def test_a_difference_is_told_first_and_nobody_gets_the_answer() -> None:
@@ -136,7 +134,7 @@ def test_what_cannot_be_compared_is_left_to_mysql_and_held() -> None:
     effects = answer(rig, request, [(7, 1, 10)], own=[SourceError(1317, "70100", "interrupted")])
     assert effects == [Failed(checked, None, GivenUp.UNCHECKED), Ready(plain, [(1, 10)], gtids(1))]
     assert rig.held(7) == [(1, 10)]
-    assert not rig.readers[0].is_proven(7), "who reads it next has it compared"
+    assert rig.readers[0].entries[7].unseen, "who reads it next has it compared"
 
 
 def test_that_who_asked_for_the_check_went_away_proves_nothing() -> None:
@@ -145,7 +143,7 @@ def test_that_who_asked_for_the_check_went_away_proves_nothing() -> None:
     (request,) = rig.asked()
     assert rig.engine.reads.cancel(checked) == []
     effects = answer(rig, request, [(7, 1, 10)], own=[SourceError(1038, "HY001", "out of sort memory")])
-    assert effects == [Ready(plain, [(1, 10)], gtids(1))] and not rig.readers[0].is_proven(7)
+    assert effects == [Ready(plain, [(1, 10)], gtids(1))] and rig.readers[0].entries[7].unseen
 
 
 def test_a_list_that_two_fills_answer_is_compared_when_it_is_held() -> None:
@@ -157,7 +155,8 @@ def test_a_list_that_two_fills_answer_is_compared_when_it_is_held() -> None:
         effect for request in requests for effect in answer(rig, request, [], own=[OwnAnswer([])] * len(request.checks))
     ]
     assert effects == [Ready(whole, [], gtids(1)), Failed(split, None, GivenUp.UNCHECKED)]
-    assert [rig.readers[0].is_proven(key) for key in range(120)] == [True] * 60 + [False] * 60
+    entries = rig.readers[0].entries
+    assert [entries[key].unseen for key in range(120)] == [False] * 60 + [True] * 60
 
 
 def test_what_was_held_before_and_is_filled_in_vain_has_been_given_to_nobody_either() -> None:
@@ -170,7 +169,7 @@ def test_what_was_held_before_and_is_filled_in_vain_has_been_given_to_nobody_eit
     ask(rig, Plain(), 7)
     (request,) = rig.asked()
     answer(rig, request, [(7, 1, 10)], own=[SourceError(1038, "HY001", "out of sort memory")])
-    assert rig.held(7) == [(1, 10)] and not rig.readers[0].is_proven(7)
+    assert rig.held(7) == [(1, 10)] and rig.readers[0].entries[7].unseen
     assert rig.engine.memory.used < used, "its bytes do not count as stored"
 
 
@@ -182,7 +181,7 @@ def test_what_was_not_compared_is_not_held_ahead_of_the_position() -> None:
     answer(rig, request, [(7, 1, 10)], own=[SourceError(1038, "HY001", "")], lower=gtids(1, 2))
     assert not root.ahead and rig.held(7) is None
     rig.change(2, (None, (9, 9, 9)))
-    assert rig.held(7) == [(1, 10)] and not rig.readers[0].is_proven(7)
+    assert rig.held(7) == [(1, 10)] and rig.readers[0].entries[7].unseen
     ask(rig, Plain(), 8)
     (request,) = rig.asked()
     answer(rig, request, [(8, 2, 20)], own=[OwnAnswer([(2, 20)])], lower=gtids(1, 2, 3))
@@ -221,7 +220,7 @@ def test_of_a_list_that_several_fills_bring_nothing_counts_as_compared() -> None
     rig.engine.reads.read(Read(1, reader, [(key, (key,)) for key in range(101)], doubted=True))
     for request in rig.asked():
         answer(rig, request, [], own=[])
-    assert reader.keys == 101 and not any(map(reader.is_proven, range(101)))
+    assert len(reader.entries) == 101 and all(held.unseen for held in reader.entries.values())
 
 
 def test_another_text_for_the_same_key_needs_its_own_check() -> None:
@@ -270,7 +269,7 @@ def test_what_was_brought_forward_is_not_fresh() -> None:
     rig.change(2, (None, (2, 7, 20)))
     answer(rig, request, [(7, 1, 10)], own=[OwnAnswer([(1, 10)])])
     assert rig.held(7) == [(1, 10), (2, 20)]
-    assert not rig.readers[0].is_proven(7)
+    assert rig.readers[0].entries[7].version is None
     rig.engine.check_invariants()
 
 

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import gc
 import random
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 
-from dataflow.entries import GONE, HELD_BYTES, Held, Place
+from dataflow.entries import GONE, HELD_BYTES, Held
 from dataflow.held.arrangement import Memory
 from dataflow.messages import Pair
-from dataflow.readers.eviction import GOING, SEGMENT, Sieve
+from dataflow.readers.eviction import GOING, Sieve
 from dataflow.readers.memory_limit import EVICTING
-from dataflow.readers.reader import held_bytes
 from sqltypes.expression import Row
 from tests.support.engine_rig import Rig, gtids
 
@@ -111,46 +110,6 @@ def test_bytes_counted_are_those_held_after_anything(seed: int) -> None:
     assert len(rig.engine.sieve) == 0
 
 
-@pytest.mark.parametrize("query", [ROWS, GROUPS, "SELECT id, v FROM t WHERE k = ? ORDER BY v, id LIMIT 3"])
-def test_a_key_that_nobody_has_read_has_its_entry_alone(query: str) -> None:
-    rig = Rig(query)
-    reader, table = rig.readers[0], {number: (number, number % 5, 1) for number in range(30)}
-    for key in range(5):
-        rig.fill_from(table, key)
-    rig.engine.check_invariants()
-    assert not reader.entries and reader.keys == 5 and len(rig.engine.sieve) == 5
-    assert [place.key for place in reader.places()] == list(range(5)) and held_bytes(reader) == rig.engine.memory.used
-    rig.change(rig.next_gtid(), (None, (40, 1, 5)))
-    assert rig.hit(1) is not None and rig.asked() == []
-    rig.engine.check_invariants()
-    assert [*reader.entries] == [1] and reader.keys == 5 and len(rig.engine.sieve) == 5
-    assert sorted(place.key for some in rig.engine.sieve.keys_of(reader) for place in some) == list(range(5))  # type: ignore[type-var]
-    reader.entries[1].visited = True
-    while rig.engine.sieve.evict_to(rig.engine.memory.used - 1) and reader.keys > 1:
-        assert reader.holds_key(1), "it is marked: the others go first"
-    assert reader.keys == 1
-
-
-def test_a_key_that_nobody_has_read_goes_with_its_reader_and_is_repaired() -> None:
-    rig = Rig(ROWS)
-    table = {number: (number, number % 5, 1) for number in range(30)}
-    for key in range(5):
-        rig.fill_from(table, key)
-    assert rig.engine.unasked.repair(rig.readers[0], [1, 2, 9]) == 2
-    assert rig.readers[0].keys == 3
-    rig.engine.remove(rig.readers[0])
-    assert rig.engine.memory.used == 0
-
-
-def test_places_of_keys_that_come_and_go_unread_are_used_again() -> None:
-    rig = Rig(ROWS)
-    for round_ in range(3000):
-        rig.fill_from({1: (1, 7, round_)}, 7)
-        rig.change(rig.next_gtid(), ((2, 7, 0), None))  # a row that is not held: the key is a hole
-        rig.engine.limit.tidy(1000)
-    assert rig.engine.sieve._places < 2 * SEGMENT
-
-
 # -- SIEVE ------------------------------------------------------------------------------------------------------------
 
 
@@ -164,16 +123,6 @@ class Shelf:
         self.entries = self.held  # as a reader calls them
         self.watches: dict[Held, Callable[[], None]] = {}
         self.room = room
-
-    @property
-    def keys(self) -> int:
-        return len(self.held)
-
-    def places(self) -> Iterable[Held]:
-        return self.held.values()
-
-    def has(self, held: Held) -> bool:
-        return any(one is held for one in self.held.values())
 
     def drop(self, held: Held) -> None:
         """As a reader does it."""
@@ -308,7 +257,7 @@ def test_keys_that_are_held_all_the_while_are_listed_once_whatever_goes_and_come
     for key in range(200):
         another.read(key)
     stayed = dict(shelf.held)
-    listed: list[Place] = []
+    listed: list[Held] = []
     for some in shelf.sieve.keys_of(shelf):  # type: ignore[arg-type]
         assert len(some) <= 16
         listed += some
@@ -360,8 +309,7 @@ def test_where_nothing_may_go_evicting_ends() -> None:
     rig = Rig(ROWS)
     for key in range(300):
         rig.fill_from({key: (key, key, 0)}, key)
-        held = rig.engine.state.sieve.taken_up(rig.readers[0], key)
-        assert held is not None
+    for held in rig.readers[0].entries.values():
         held.watch = lambda: None
     rig.engine.limit.bytes = 0
     rig.engine.limit.keep()

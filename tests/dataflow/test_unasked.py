@@ -73,11 +73,12 @@ def test_what_no_read_asked_for_is_given_only_once_it_was_looked_at() -> None:
     rig = Rig(ROWS)
     rig.answer(unasked(rig, 7), [(7, 1, 10)], lower=gtids(1))
     reader = rig.readers[0]
-    assert not reader.is_proven(7)
+    held = reader.entries[reader.key_of((7,))]
+    assert held.version is None and held.unseen
     rig.read(8)
     (request,) = rig.asked()
     rig.answer(request, [(8, 2, 20)], lower=gtids(1))
-    assert reader.is_proven(8), "the snapshot's answer still, which a read was told"
+    assert reader.entries[reader.key_of((8,))].version is not None, "the snapshot's answer still, which a read was told"
 
 
 def test_slices_are_no_measure_of_what_upqueries_take_and_let_misses_go_at_once() -> None:
@@ -152,7 +153,7 @@ def test_what_is_there_for_another_reader_is_held_for_this_one_too() -> None:
     rig.answer(unasked(rig, 7), [(7, 1, 10)], lower=gtids(1))
     other = rig.readers[1]
     assert rig.engine.unasked.fill(other, keys_of(other, 7)) is None
-    assert other.holds_key(7) and rig.held(7, reader=1) == [(10, 1)]
+    assert list(other.entries) == [7] and rig.held(7, reader=1) == [(10, 1)]
 
 
 def audited(rig: Rig, *values: int) -> UpqueryRequest:

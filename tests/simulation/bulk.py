@@ -48,7 +48,7 @@ class Bulk:
         """Upqueries to compare all that the cache holds with."""
         assert cache.reader is not None
         reader = cache.reader
-        keys = {held.key: reader.params_of(held) for held in reader.places()}
+        keys = {key: reader.params_of(held) for key, held in reader.entries.items()}
         request = self._engine.unasked.audit(reader, keys)
         if request is None:
             return []

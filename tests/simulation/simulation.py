@@ -19,7 +19,6 @@ from contextlib import nullcontext, suppress
 
 from dataflow.changes.large_change import Sizes
 from dataflow.engine import Engine
-from dataflow.entries import WATCHED
 from dataflow.fills.read import Read
 from dataflow.messages import (
     Changes,
@@ -186,9 +185,10 @@ class Simulation(Following):
 
     def do_evict_key(self, at: int) -> None:
         readers = self.engine.graph.readers.values()
-        held = [key for reader in readers for key in reader.places() if not key.marks & WATCHED]
+        held = [held for reader in readers for held in reader.entries.values() if held.watch is None]
         if held:
-            held[at % len(held)].leave()
+            chosen = held[at % len(held)]
+            chosen.reader.drop(chosen)
             self.counts["evictions"] += 1
             self._touched = True
 

@@ -134,7 +134,7 @@ def test_lists_that_are_known_to_be_equal_are_so(monkeypatch: pytest.MonkeyPatch
 def test_without_a_rule_a_list_is_given_that_was_not_compared(rule: str, monkeypatch: pytest.MonkeyPatch) -> None:
     LIST_RULES[rule](monkeypatch)
     with pytest.raises(Wrong):
-        known_lists(monkeypatch, 300)
+        known_lists(monkeypatch, len(SEEDS))
 
 
 def test_a_replaced_view_explains_what_differs_until_the_stream_brings_it() -> None:

@@ -117,8 +117,7 @@ def test_a_change_between_two_steps_leaves_no_answer(query: str, stored: bool) -
         reader = made.readers[0]
         if stored:
             assert made.hit(1) is not None
-        held = made.engine.state.sieve.taken_up(reader, 1)
-        assert held is not None
+        held = reader.entries[1]
         if not stored:
             held.stale()
         found = HeldRows(reader, held, (1,))
@@ -138,8 +137,7 @@ def test_a_key_that_was_let_go_is_watched_by_nobody() -> None:
     made.engine.memory.remains.few = 0
     made.fill_from(TABLE, 1)
     reader = made.readers[0]
-    held = made.engine.state.sieve.taken_up(reader, 1)
-    assert held is not None
+    held = reader.entries[1]
     held.stale()
     reader.let_go()
     for _ in HeldRows(reader, held, (1,)).steps():
@@ -150,8 +148,7 @@ def test_a_key_that_was_let_go_is_watched_by_nobody() -> None:
 def test_a_key_that_goes_between_two_steps_stays_away() -> None:
     made = Rig(QUERIES[0])
     made.fill_from(TABLE, 1)
-    held = made.engine.state.sieve.taken_up(made.readers[0], 1)
-    assert held is not None
+    held = made.readers[0].entries[1]
     held.stale()
     found = HeldRows(made.readers[0], held, (1,))
     steps = found.steps()

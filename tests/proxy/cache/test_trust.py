@@ -23,9 +23,7 @@ def rig() -> Rig:
 
 
 def held(rig: Rig) -> Held:
-    found = rig.engine.state.sieve.taken_up(rig.readers[0], 7)
-    assert found is not None
-    return found
+    return rig.readers[0].entries[7]
 
 
 def held_keys(*keys: int) -> Bound:
@@ -73,8 +71,7 @@ def test_a_list_that_was_found_equal_is_compared_again_once_a_key_has_changed(ri
     rig.fill_from({2: (2, 8, 20)}, 8)
     trust, reader, keys = Trust(2, Mode.MAINTAIN, Counter()), rig.readers[0], held_keys(7, 8)
     for key, params in keys:
-        taken_up = rig.engine.state.sieve.taken_up(reader, key)
-        assert taken_up is not None and reader.link(taken_up, params)
+        assert reader.link(reader.entries[key], params)
     versions = [reader.entries[key].version or 0 for key, _ in keys]
     assert trust.of_several(reader, keys, 0.0) is Compared.FIRST, "that each key is as it was says nothing of the list"
     trust.agreed(keys, trust.watch(), versions)

@@ -246,8 +246,7 @@ def test_until_it_is_explained_nothing_is_given_that_is_not_stored(filled: Fille
     trust = filled.cache.trust
     assert trust is not None
     filled.rig.fill_from({2: (2, 8, 20)}, 8)
-    held = filled.rig.engine.state.sieve.taken_up(filled.rig.readers[0], 8)
-    assert held is not None
+    held = filled.rig.readers[0].entries[8]
     held.stale()
     while trust.ledger(unseen=True).due:
         ledger = trust.ledger(unseen=True)
