@@ -51,7 +51,8 @@ def test_not_like_read_as_like_is_found_at_the_first_read_and_reaches_nobody(
                 answers = await asyncio.gather(*(proxy.client.cache("words").get(7) for _ in range(5)))
                 await proxy.settled()
             assert [[tuple(row) for row in answer] for answer in answers] == [[(2, "pear")]] * 5
-            assert {answer.served for answer in answers} <= {"passed", "miss"}
+            served = {answer.served for answer in answers}  # a late one asks what the cache is by then, which holds
+            assert "passed" in served and served <= {"passed", "miss", "hit"}
 
             (line,) = [line for line in logs if line["event"] == "cache_distrusted"]
             assert line["sql"] == "SELECT id, word FROM words WHERE grp = 7 AND word NOT LIKE 'a%'"
@@ -64,7 +65,7 @@ def test_not_like_read_as_like_is_found_at_the_first_read_and_reaches_nobody(
 
             cache = proxy.client.cache("words")
             again = [await cache.get(7), await cache.get(7)]
-            assert [answer.served for answer in again] == ["miss", "hit"]
+            assert [answer.served for answer in again] == ["hit" if "hit" in served else "miss", "hit"]
             assert [list(map(tuple, answer)) for answer in again] == [[(2, "pear")]] * 2
             await proxy.write(
                 "INSERT INTO words VALUES (5, 7, 'quince', 1)", "UPDATE words SET word = 'fig' WHERE id = 1"
