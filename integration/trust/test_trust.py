@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
@@ -162,41 +164,52 @@ def test_what_is_right_is_a_miss_then_hits_and_checked_again_after_each_change(
     run(scenario)
 
 
+LIST = "SELECT id, word FROM words WHERE grp IN (7, 8) ORDER BY word, id"
+LISTED = [(1, "apple"), (4, "apricot"), (2, "pear"), (3, "plum")]
+
+
+@asynccontextmanager
+async def new_list(
+    mysql: Server, database: str, folder: Path
+) -> AsyncIterator[tuple[Proxy, Asker, Callable[[], Awaitable[None]]]]:
+    """A new cache for `LIST`, who asks for it, and what waits until no fill is under way beside MySQL's own answers."""
+    async with proxy_beside(mysql, database, folder, verify_new_caches="100") as proxy:
+        await proxy.write(*TABLE)
+        await proxy.caught_up()
+        asker = await connected(proxy)
+        await asker.ask("CREATE CACHE words FROM SELECT id, word FROM words WHERE grp IN (?) ORDER BY word, id")
+        assert proxy.app.mysql is not None
+        fills = proxy.app.mysql.shared.fills
+        yield proxy, asker, lambda: until(lambda: not fills)
+        await asker.close()
+
+
 def test_a_sorted_list_of_a_new_cache_is_compared_once_until_a_table_changes(
     mysql: Server, database: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("proxy.checking.auditor.PATIENCE", 10.0)  # or a busy machine's answers are MySQL's
-    sql = "SELECT id, word FROM words WHERE grp IN (7, 8) ORDER BY word, id"
 
     async def scenario() -> None:
-        async with proxy_beside(mysql, database, tmp_path, verify_new_caches="100") as proxy:
-            await proxy.write(*TABLE)
-            await proxy.caught_up()
-            asker = await connected(proxy)
-            await asker.ask("CREATE CACHE words FROM SELECT id, word FROM words WHERE grp IN (?) ORDER BY word, id")
-            assert proxy.app.mysql is not None
-            fills = proxy.app.mysql.shared.fills
-            wanted = [(1, "apple"), (4, "apricot"), (2, "pear"), (3, "plum")]
-            assert await served(asker, sql) == "passed"
-            await until(lambda: not fills)
+        async with new_list(mysql, database, tmp_path) as (proxy, asker, answered):
+            assert await served(asker, LIST) == "passed"
+            await answered()
             asked = counters(proxy)["source_upqueries"]
-            while await served(asker, sql) != "hit":
+            while await served(asker, LIST) != "hit":
                 asked = counters(proxy)["source_upqueries"]  # a busy machine's fill may not be one to keep
             assert counters(proxy)["source_upqueries"] == asked, "the fill was compared"
             for change in ("UPDATE words SET n = 9 WHERE id = 2", "INSERT INTO words VALUES (9, 1, 'fig', 1)"):
                 await proxy.write(change)
                 await proxy.caught_up()
                 agreed = counters(proxy)["trust_agrees"]
-                while await served(asker, sql) != "hit":
+                while await served(asker, LIST) != "hit":
                     pass
-                await until(lambda: not fills)  # beside what MySQL answered
+                await answered()
                 assert counters(proxy)["trust_agrees"] > agreed, f"{change}: it is given before it is compared"
                 agreed, asked = counters(proxy)["trust_agrees"], counters(proxy)["source_upqueries"]
                 for _ in range(5):
-                    rows, how, why = await asker.read(sql)
-                    assert (list(rows), how) == (wanted, "hit"), (change, why)
+                    rows, how, why = await asker.read(LIST)
+                    assert (list(rows), how) == (LISTED, "hit"), (change, why)
                 assert (counters(proxy)["trust_agrees"], counters(proxy)["source_upqueries"]) == (agreed, asked), change
-            await asker.close()
 
     run(scenario)
 
@@ -206,32 +219,23 @@ def test_rows_of_several_keys_sorted_together_are_hits_of_transactions_once_they
 ) -> None:
     """They are not stored by key: the look after the comparison is not compared again."""
     monkeypatch.setattr("proxy.checking.auditor.PATIENCE", 10.0)  # or a busy machine's answers are MySQL's
-    sql = "SELECT id, word FROM words WHERE grp IN (7, 8) ORDER BY word, id"
 
     async def scenario() -> None:
-        async with proxy_beside(mysql, database, tmp_path, verify_new_caches="100") as proxy:
-            await proxy.write(*TABLE)
-            await proxy.caught_up()
-            asker = await connected(proxy)
-            await asker.ask("CREATE CACHE words FROM SELECT id, word FROM words WHERE grp IN (?) ORDER BY word, id")
-            while await served(asker, sql) != "hit":
+        async with new_list(mysql, database, tmp_path) as (proxy, asker, answered):
+            while await served(asker, LIST) != "hit":
                 pass
-            assert proxy.app.mysql is not None
-            fills = proxy.app.mysql.shared.fills
-            await until(lambda: not fills)  # beside what MySQL answered: each is compared, too
-            wanted = [(1, "apple"), (4, "apricot"), (2, "pear"), (3, "plum")]
+            await answered()  # each fill is compared, too
             for _ in range(5):
                 how = ""
                 while how != "hit":  # while anything moves the position, a comparison may be of another one
                     await asker.ask("COMMIT")
                     await asker.ask("BEGIN")
-                    rows, how, why = await asker.read(sql)
-                    assert list(rows) == wanted
+                    rows, how, why = await asker.read(LIST)
+                    assert list(rows) == LISTED
                 agreed = counters(proxy)["trust_agrees"]
-                rows, how, why = await asker.read(sql)
-                assert (list(rows), how) == (wanted, "hit"), f"the second: {why}"
+                rows, how, why = await asker.read(LIST)
+                assert (list(rows), how) == (LISTED, "hit"), f"the second: {why}"
                 assert counters(proxy)["trust_agrees"] == agreed, "it is what was shown"
-            await asker.close()
 
     run(scenario)
 

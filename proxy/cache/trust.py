@@ -194,6 +194,15 @@ class Trust:
             fresh[held] = held.unseen
             self.unproved[held] = fresh
 
+    def judged(self, who: object, marks: Iterable[tuple[Held, int]], *, good: bool) -> None:
+        """Keys that had these versions were compared by `who`, and may be given again. Where they were not found right,
+        those that have not changed since are as if they had."""
+        for held, version in marks:
+            if self.unproved.get(held) is who:
+                del self.unproved[held]
+                if not good and held.version == version:
+                    held.stale()
+
     def on_change(self) -> bool:
         """A table of the query has changed; is there anything to note at the next change, too? Whatever answers that
         has left alone, the next read of each looks whether it should have: a change that was sought in the wrong place

@@ -203,11 +203,7 @@ class Auditor:
 
         def ended(comparison: Comparison, outcome: Outcome) -> None:
             good = outcome in (Outcome.EQUAL, Outcome.FREE)
-            for item, version in marks:
-                if trust.unproved.get(item) is future:
-                    del trust.unproved[item]
-                    if not good and item.version == version:
-                        item.stale()
+            trust.judged(future, marks, good=good)
             if good and together:
                 trust.agreed(binding.keys, unchanged, [version for _, version in marks])
             if self._asked.get((cache, sql)) is future:
