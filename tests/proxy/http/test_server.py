@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Coroutine
+import socket
+from collections.abc import AsyncIterator, Coroutine, Mapping
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from proxy.http.server import HEAD_BYTES, BadRequest, HttpListener, Request, parse_head
+from proxy.http.connection import HEAD_BYTES
+from proxy.http.pages import BODY_BYTES
+from proxy.http.server import HttpListener
 from proxy.settings.config import Config, Listen
 from sqltypes.errors import ConfigError
 from tests.support.fake_system import FakeCaches, FakeSystem
+
+NO_HEADERS: Mapping[str, str] = {}
 
 
 def run(scenario: Coroutine[Any, Any, None]) -> None:
@@ -34,8 +39,8 @@ def system() -> FakeSystem:
 
 
 @asynccontextmanager
-async def listening(made: FakeSystem) -> AsyncIterator[int]:
-    listener = HttpListener(made, config())
+async def listening(made: FakeSystem, settings: Config | None = None) -> AsyncIterator[int]:
+    listener = HttpListener(made, settings or config())
     port = await listener.start()
     try:
         yield port
@@ -56,8 +61,10 @@ async def exchange(port: int, request: bytes, end: bool = False) -> tuple[str, s
     return head.split("\r\n")[0].removeprefix("HTTP/1.1 "), body
 
 
-def get(path: str, method: str = "GET") -> bytes:
-    return f"{method} {path} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode()
+def get(path: str, method: str = "GET", headers: Mapping[str, str] = NO_HEADERS, *, close: bool = True) -> bytes:
+    more = {"Connection": "close"} if close else {}
+    lines = "".join(f"{name}: {value}\r\n" for name, value in {"Host": "localhost", **more, **headers}.items())
+    return f"{method} {path} HTTP/1.1\r\n{lines}\r\n".encode()
 
 
 def test_the_four_pages() -> None:
@@ -142,7 +149,7 @@ def test_a_request_that_ends_in_its_middle() -> None:
 
 
 def test_a_client_that_does_not_finish_its_request_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("proxy.http.server.CLIENT_SECONDS", 0.05)
+    monkeypatch.setattr("proxy.http.connection.CLIENT_SECONDS", 0.05)
 
     async def scenario() -> None:
         async with listening(system()) as port:
@@ -152,20 +159,59 @@ def test_a_client_that_does_not_finish_its_request_is_cut_off(monkeypatch: pytes
 
 
 def test_more_connections_than_accepted_are_told_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("proxy.http.server.CONNECTIONS", 1)
+    monkeypatch.setattr("proxy.http.connection.CONNECTIONS", 1)
+    begun, going_on = asyncio.Event(), asyncio.Event()
+
+    class Slow(FakeCaches):
+        async def listed(self) -> Any:
+            begun.set()
+            await going_on.wait()
+            return []
+
+    async def scenario() -> None:
+        async with listening(FakeSystem(Slow())) as port:
+            first = asyncio.create_task(exchange(port, get("/")))
+            await begun.wait()
+            assert (await exchange(port, get("/healthz")))[0] == "503 Service Unavailable"
+            going_on.set()
+            assert (await first)[0] == "200 OK"
+
+    run(scenario())
+
+
+def test_a_connection_has_several_requests_and_ends_when_it_is_silent(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("proxy.http.connection.CLIENT_SECONDS", 0.2)
 
     async def scenario() -> None:
         async with listening(system()) as port:
-            reader, first = await asyncio.open_connection("127.0.0.1", port)
-            first.write(get("/nothing"))
-            assert b"404" in await reader.readline()  # it may stay for a second to say more
-            assert (await exchange(port, get("/healthz")))[0] == "503 Service Unavailable"
-            first.close()
-            await first.wait_closed()
+            status, rest = await exchange(port, get("/healthz", close=False) * 2 + get("/readyz", close=False))
+            assert (status, rest.count("200 OK"), rest.count("408")) == ("200 OK", 2, 1)
+
+    run(scenario())
+
+
+def test_a_client_that_does_not_take_its_answer_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("proxy.http.connection.CLIENT_SECONDS", 0.05)
+    made = system()
+    made.why_not_ready = "x" * (32 << 20)
+
+    async def scenario() -> None:
+        listener = HttpListener(made, config())
+        port = await listener.start()
+        with socket.create_connection(("127.0.0.1", port)) as client:
+            client.sendall(get("/readyz"))
+            assert listener.connections is not None
+            while not listener.connections.state.total_requests:
+                await asyncio.sleep(0)
+            while listener.connections.open:
+                await asyncio.sleep(0)
+        await listener.stop(0)
+
+    run(scenario())
 
 
 def test_a_silent_connection_makes_room_for_one_that_asks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("proxy.http.server.CONNECTIONS", 1)
+    monkeypatch.setattr("proxy.http.connection.CONNECTIONS", 1)
 
     async def scenario() -> None:
         async with listening(system()) as port:
@@ -195,15 +241,18 @@ def test_a_page_that_cannot_be_made_tells_nothing() -> None:
 
 
 def test_query_texts_are_for_loopback_or_for_the_token() -> None:
-    def index(host: str, token: str | None, **headers: str) -> str:
-        page = HttpListener(system(), config(host, token=token)).answer(Request("GET", "/", headers))
-        return asyncio.run(page).body.decode()
+    async def index(host: str, token: str | None, **headers: str) -> str:
+        async with listening(system(), config(host, token=token)) as port:
+            return (await exchange(port, get("/", headers=headers)))[1]
 
-    assert "SELECT ..." in index("127.0.0.1", None)
-    assert "SELECT ..." not in index("0.0.0.0", None)
-    assert "SELECT ..." not in index("0.0.0.0", "right", authorization="Bearer wrong")
-    assert "SELECT ..." in index("0.0.0.0", "right", authorization="Bearer right")
-    assert "story" in index("0.0.0.0", None)
+    async def scenario() -> None:
+        assert "SELECT ..." in await index("127.0.0.1", None)
+        assert "SELECT ..." not in await index("0.0.0.0", None)
+        assert "SELECT ..." not in await index("0.0.0.0", "right", Authorization="Bearer wrong")
+        assert "SELECT ..." in await index("0.0.0.0", "right", Authorization="Bearer right")
+        assert "story" in await index("0.0.0.0", None)
+
+    run(scenario())
 
 
 def test_an_address_in_use_is_a_configuration_error() -> None:
@@ -215,8 +264,38 @@ def test_an_address_in_use_is_a_configuration_error() -> None:
     run(scenario())
 
 
-def test_header_names_compare_without_case_and_values_lose_their_blanks() -> None:
-    request = parse_head(b"GET /a?b HTTP/1.1\r\nAuthorization:  Bearer x \r\nX:\r\n\r\n")
-    assert request == Request("GET", "/a", {"authorization": "Bearer x", "x": ""})
-    with pytest.raises(BadRequest):
-        parse_head(b"GET / HTTP/1.1\r\na : b\r\n\r\n")
+@pytest.mark.parametrize("size", [100, 70_000, 2 << 20])
+def test_a_refused_request_with_a_body_gets_its_answer(size: int) -> None:
+    async def scenario() -> None:
+        async with listening(system()) as port:
+            request = get("/metrics", "POST", {"Content-Length": str(size)}) + b"x" * size
+            expected = "405 Method Not Allowed" if size <= BODY_BYTES else "413 Request Entity Too Large"
+            assert (await exchange(port, request))[0] == expected
+
+    run(scenario())
+
+
+def test_a_body_that_does_not_come_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("proxy.http.pages.CLIENT_SECONDS", 0.05)
+
+    async def scenario() -> None:
+        async with listening(system()) as port:
+            request = get("/metrics", "POST", {"Content-Length": "5"}) + b"x"
+            assert (await exchange(port, request))[0] == "408 Request Timeout"
+
+    run(scenario())
+
+
+def test_a_client_that_says_no_more_still_gets_its_answer() -> None:
+    async def scenario() -> None:
+        async with listening(system()) as port:
+            assert await exchange(port, get("/healthz", close=False), end=True) == ("200 OK", "ok\n")
+
+
+def test_what_is_accepted_is_said() -> None:
+    async def scenario() -> None:
+        async with listening(system()) as port:
+            assert "GET" in (await exchange(port, get("/metrics", "POST")))[1]
+            assert "/metrics" in (await exchange(port, get("/nothing")))[1]
+
+    run(scenario())

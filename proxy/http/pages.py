@@ -1,0 +1,209 @@
+"""What the HTTP listener answers: `/`, `/metrics`, `/healthz`, `/readyz`, and nothing else. An ASGI application.
+
+It shows the texts of queries on loopback, or to a caller with the gRPC listener's token.
+
+A listener on loopback shows all but the two probes only to requests whose Host is this machine. A page of another site
+can make a browser believe that the site's name is 127.0.0.1 (DNS rebinding); then the Host is that name.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+from dataclasses import dataclass
+
+import structlog
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import PlainTextResponse, Response
+from starlette.routing import Route, Router
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from external_upquery.address import is_loopback
+from proxy.http.connection import CLIENT_SECONDS, CONNECTIONS
+from proxy.http.metrics import CONTENT_TYPE_LATEST, Metrics
+from proxy.loop.slices import in_slices
+from proxy.port.api import System
+from proxy.settings.config import Config
+
+log = structlog.get_logger("upwell.http")
+
+BODY_BYTES = 1 << 20
+PROBES = frozenset({"/healthz", "/readyz"})
+HEADERS = (
+    (b"cache-control", b"no-store"),
+    (b"x-content-type-options", b"nosniff"),
+    (b"referrer-policy", b"no-referrer"),
+)
+
+
+def application(system: System, config: Config) -> ASGIApp:
+    """All pages, and what is around each of them."""
+    pages = Pages(system, Rights(config.grpc_token, everybody=config.http_listen.is_loopback))
+    routes = [
+        Route("/", pages.index),
+        Route("/metrics", pages.metrics),
+        Route("/healthz", pages.alive),
+        Route("/readyz", pages.ready),
+    ]
+    return Around(Router(routes, redirect_slashes=False, default=_not_found), loopback=config.http_listen.is_loopback)
+
+
+async def full(scope: Scope, receive: Receive, send: Send) -> None:
+    """The application of a connection for which there is no room."""
+    response = told(503, f"more than {CONNECTIONS} connections are open")
+    response.headers["connection"] = "close"
+    await response(scope, receive, send)
+
+
+def told(status: int, sentence: str, **headers: str) -> Response:
+    return PlainTextResponse(f"{sentence}\n", status, headers)
+
+
+async def _not_found(scope: Scope, receive: Receive, send: Send) -> None:
+    raise HTTPException(404, f"there is no {scope['path']}: there are /, /metrics, /healthz, /readyz")
+
+
+class Around:
+    """What holds for every request: its Host, its body, the headers of its answer, and what failures tell."""
+
+    def __init__(self, inner: ASGIApp, *, loopback: bool) -> None:
+        self._inner, self._loopback = inner, loopback
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        scope["app"] = self  # so Starlette's routes raise what they refuse
+        begun = False
+
+        async def answer(message: Message) -> None:
+            nonlocal begun
+            if message["type"] == "http.response.start":
+                begun = True
+                message["headers"] = [*message["headers"], *HEADERS]
+            await send(message)
+
+        try:
+            body = await _body(receive)
+            if self._loopback and scope["path"] not in PROBES and not _is_for_this_machine(Request(scope)):
+                raise HTTPException(421, "this listener is on loopback: requests for localhost are answered")
+            await self._inner(scope, _first(body, receive), answer)
+        except ClientDisconnect:
+            return
+        except Exception as error:
+            if begun:
+                log.info("connection_failed", why=repr(error))
+                raise
+            await refusal(error)(scope, receive, answer)
+
+
+def refusal(error: Exception) -> Response:
+    if isinstance(error, HTTPException):
+        sentence = error.detail
+        if error.status_code == 405:
+            sentence = f"accepted are {', '.join(sorted((error.headers or {}).get('Allow', '').split(', ')))}"
+        return told(error.status_code, sentence, **dict(error.headers or {}))
+    log.error("a page could not be made", exc_info=error)
+    return told(500, "an internal error; the proxy's log has it")
+
+
+async def _body(receive: Receive) -> bytes:
+    """The request's body, read whole before anything is answered: a connection that closes over unread bytes would be
+    reset, answer and all. Raises ClientDisconnect, HTTPException."""
+    parts: list[bytes] = []
+    size = 0
+    try:
+        async with asyncio.timeout(CLIENT_SECONDS):
+            while True:
+                message = await receive()
+                if message["type"] == "http.disconnect":
+                    raise ClientDisconnect
+                size += len(message["body"])
+                if size <= BODY_BYTES:
+                    parts.append(message["body"])
+                if not message["more_body"]:
+                    break
+    except TimeoutError:
+        raise HTTPException(408, f"the request was not there within {CLIENT_SECONDS:.0f} s") from None
+    if size > BODY_BYTES:
+        raise HTTPException(413, f"a body of {size} bytes: up to {BODY_BYTES} are accepted")
+    return b"".join(parts)
+
+
+def _first(body: bytes, receive: Receive) -> Receive:
+    """Gives the body, then what comes behind it."""
+    given = False
+
+    async def next_() -> Message:
+        nonlocal given
+        if given:
+            return await receive()
+        given = True
+        return {"type": "http.request", "body": body, "more_body": False}
+
+    return next_
+
+
+def _is_for_this_machine(request: Request) -> bool:
+    """By its Host header, if it has one: a browser always sends it."""
+    host = request.headers.get("host", "localhost")
+    name = host[1:].partition("]")[0] if host.startswith("[") else host.partition(":")[0]
+    return is_loopback(name)
+
+
+@dataclass(frozen=True, slots=True)
+class Rights:
+    """`token`: the gRPC listener's. `everybody`: whether texts are shown without it."""
+
+    token: str | None
+    everybody: bool
+
+    def may_read(self, request: Request) -> bool:
+        """Whether the texts of queries are shown."""
+        given = request.headers.get("authorization", "").encode()
+        return self.everybody or (
+            self.token is not None and hmac.compare_digest(given, f"Bearer {self.token}".encode())
+        )
+
+
+class Pages:
+    """The pages for people, scrapers and balancers."""
+
+    def __init__(self, system: System, rights: Rights) -> None:
+        self._system, self._rights = system, rights
+        self._metrics = Metrics(system)
+
+    async def metrics(self, request: Request) -> Response:
+        return Response(await self._metrics.text(), media_type=CONTENT_TYPE_LATEST)
+
+    async def alive(self, request: Request) -> Response:
+        return told(200, "ok")
+
+    async def ready(self, request: Request) -> Response:
+        why = self._system.not_ready()
+        return told(503, f"not ready: {why}") if why else told(200, "ready")
+
+    async def index(self, request: Request) -> Response:
+        """The start page. It shows the texts of queries only to callers that may read them."""
+        status = self._system.status()
+        caches = await self._system.caches.listed()
+        lines = [
+            f"Upwell {status.version} beside {status.address} ({'up' if status.source_up else 'down'})",
+            "",
+            "/metrics   for Prometheus",
+            "/healthz   200 while the process answers",
+            "/readyz    200 while callers can be served",
+            "",
+            f"{len(caches)} caches; {status.memory_bytes} of {status.memory_limit} bytes held; hits {status.hits},"
+            f" misses {status.misses}, passed {status.passed}, hit rate {status.hit_rate:.1%}",
+        ]
+        may_read = self._rights.may_read(request)
+        async for info in in_slices(caches):
+            lines += [
+                "",
+                f"{info.name}  {info.mode}, {info.state}  keys {info.keys}  hits {info.hits}  misses {info.misses}"
+                f"  passed {info.passed}{f' ({info.passed_reason})' if info.passed_reason else ''}",
+            ]
+            if may_read:
+                lines += ["    " + line for line in info.sql.splitlines()]
+        if caches and not may_read:
+            lines += ["", "The queries' texts are shown with `Authorization: Bearer TOKEN`."]
+        return told(200, "\n".join(lines))
