@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import logging
+import os
 import signal
 import sys
 import traceback
@@ -24,6 +25,7 @@ import uvloop
 import upwell
 from external_upquery.address import parse_upstream
 from proxy.loop.log_lines import LogLines, Rate
+from proxy.loop.service_manager import ServiceManager
 from proxy.settings.config import BY_NAME, SETTINGS, Config, Setting, from_process, upstream_from_process
 from proxy.settings.machine import clients_within, raise_open_files, too_few_files
 from sqltypes.errors import ConfigError, UpwellError
@@ -31,6 +33,7 @@ from upwell.command import Failed, json_option, print_json
 from upwell.form import form
 
 if TYPE_CHECKING:
+    from proxy.app import App
     from sqltypes.source_checks import Finding
 
 log = structlog.get_logger("upwell")
@@ -94,12 +97,12 @@ async def until_stopped(config: Config, read: Callable[[], Config]) -> None:
     stop = asyncio.Event()
     reloading = asyncio.Event()
     signals = [signal.SIGTERM, signal.SIGINT]
+    manager = ServiceManager(os.environ, os.getpid())
     if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # as `nohup` has it
         loop.add_signal_handler(signal.SIGHUP, reloading.set)
 
     # Here, and not above: the doctor and --help have no use for the whole engine and planner.
     from proxy.app import running
-    from proxy.reload import reload
 
     # Imports leave no cyclic garbage, and modules live as long as the process: the collections while it starts need not
     # pass over their hundred thousand objects.
@@ -117,16 +120,9 @@ async def until_stopped(config: Config, read: Callable[[], Config]) -> None:
                 if why:
                     log.warning(event, why=why)
 
-            async def read_again() -> None:
-                nonlocal config
-                config = await reload(app, config, read, set_level)
-
-            again = loop.create_task(whenever(reloading, read_again))
-            await stop.wait()
-            again.cancel()
-            log.info("stopping")
-            app.router.stopping = True
-            await asyncio.sleep(config.shutdown_delay)
+            told = loop.create_task(manager.keep_told(lambda: status_line(app)))
+            await serve_until(stop, app, config, reloading, read, manager)
+        told.cancel()
 
     serving = loop.create_task(session())
 
@@ -143,6 +139,41 @@ async def until_stopped(config: Config, read: Callable[[], Config]) -> None:
     await asyncio.wait([serving])
     if not serving.cancelled():
         serving.result()
+
+
+async def serve_until(
+    stop: asyncio.Event,
+    app: App,
+    config: Config,
+    reloading: asyncio.Event,
+    read: Callable[[], Config],
+    manager: ServiceManager,
+) -> None:
+    """Returns when `stop` is set and balancers have had `shutdown_delay` to notice. Reads the configuration anew each
+    time that `reloading` is set."""
+    from proxy.reload import reload  # here for the same reason as `running`
+
+    async def read_again() -> None:
+        nonlocal config
+        manager.reloading()
+        config = await reload(app, config, read, set_level)
+        manager.tell("READY=1")
+
+    manager.tell("READY=1")
+    again = asyncio.get_running_loop().create_task(whenever(reloading, read_again))
+    await stop.wait()
+    again.cancel()
+    log.info("stopping")
+    app.router.stopping = True
+    manager.tell("STOPPING=1")
+    await asyncio.sleep(config.shutdown_delay)
+
+
+def status_line(app: App) -> str:
+    """How the proxy is, for the service manager."""
+    why = app.router.not_ready()
+    listen = app.config.mysql.listen.host
+    return f"not ready: {why}" if why else f"serves MySQL's protocol on {listen}:{app.mysql_port}"
 
 
 async def whenever(asked: asyncio.Event, work: Callable[[], Awaitable[None]]) -> None:

@@ -18,10 +18,20 @@ from upwell.errors import Unauthenticated
 Metadata = tuple[tuple[str, str], ...]
 
 
-def usual_state_dir(environment: Mapping[str, str], home: Path) -> Path:
-    """Where a proxy keeps its state without `--state-dir`."""
+def home_of_user() -> Path | None:
+    """None: the user has none, as one that a service manager or a container makes up."""
+    try:
+        return Path.home()
+    except RuntimeError:
+        return None
+
+
+def usual_state_dir(environment: Mapping[str, str], home: Path | None) -> Path | None:
+    """Where a proxy keeps its state without `--state-dir`. None: there is no such place."""
     base = environment.get("XDG_STATE_HOME")
-    return (Path(base) if base else home / ".local" / "state") / "upwell"
+    if base:
+        return Path(base) / "upwell"
+    return home / ".local" / "state" / "upwell" if home is not None else None
 
 
 def token_path(state_dir: Path, port: int) -> Path:
@@ -95,8 +105,8 @@ def _places(target: str, environment: Mapping[str, str]) -> tuple[Path, ...]:
     if not port.isdecimal() or not _is_this_machine(host.strip("[]")):
         return ()
     folders = [Path(environment["UPWELL_STATE_DIR"]).expanduser()] if environment.get("UPWELL_STATE_DIR") else []
-    with contextlib.suppress(RuntimeError):  # a user without a home
-        folders.append(usual_state_dir(environment, Path.home()))
+    if (usual := usual_state_dir(environment, home_of_user())) is not None:
+        folders.append(usual)
     return tuple(token_path(folder, int(port)) for folder in folders)
 
 

@@ -49,7 +49,7 @@ from proxy.settings.quantities import (
     parse_whole_seconds,
 )
 from sqltypes.errors import ConfigError
-from upwell.token_file import usual_state_dir
+from upwell.token_file import home_of_user, usual_state_dir
 
 SPARK_MIN_ROWS = 1_000_000
 
@@ -114,7 +114,7 @@ class Config:
     upquery_connections: int
     upquery_timeout: float
     state_dir: Path
-    usual_state_dir: Path | None = None  # of the user, whatever `state_dir` is
+    usual_state_dir: Path | None = None  # of the user, whatever `state_dir` is; None: without a home
     name: str = ""  # of the source in `state_dir`
     mysql: MysqlSettings = MysqlSettings()
     exact_fills: bool = True
@@ -225,14 +225,18 @@ BY_NAME = {setting.name: setting for setting in SETTINGS}
 CACHE_KEYS = ("name", "sql", "database")
 
 
-def load_config(options: Mapping[str, str | None], environment: Mapping[str, str], home: Path) -> Config:
-    """The settings. `options`: those given on the command line, by name. Raises ConfigError."""
+def load_config(options: Mapping[str, str | None], environment: Mapping[str, str], home: Path | None) -> Config:
+    """The settings. `options`: those given on the command line, by name. `home`: the user's; None: there is none.
+    Raises ConfigError."""
     layers, caches = _layers(options, environment)
     value = _reader(layers)
     grpc_listen = Listen(*value("grpc-listen"))
     insecure = value("grpc-insecure")
     certificate, key, token = _credentials(layers, grpc_listen, insecure=insecure)
     state, usual_state = value("state-dir"), usual_state_dir(environment, home)
+    state_dir = Path(state).expanduser() if state else usual_state
+    if state_dir is None:
+        raise ConfigError("this user has no home directory: --state-dir must name the folder that keeps the caches")
     upstream = _upstream(layers)
     memory_limit = value("memory-limit") or default_memory_limit()
     return Config(
@@ -243,7 +247,7 @@ def load_config(options: Mapping[str, str | None], environment: Mapping[str, str
         max_staleness=value("max-staleness"),
         upquery_connections=value("upquery-connections"),
         upquery_timeout=value("upquery-timeout"),
-        state_dir=Path(state).expanduser() if state else usual_state,
+        state_dir=state_dir,
         usual_state_dir=usual_state,
         name=value("name") or "",
         mysql=_mysql(layers, value),
@@ -470,7 +474,7 @@ def unknown(name: str, known: Sequence[str]) -> str:
 
 def from_process(options: Mapping[str, str | None]) -> Config:
     """`load_config` with this process's environment."""
-    return load_config(options, os.environ, Path.home())
+    return load_config(options, os.environ, home_of_user())
 
 
 def upstream_from_process(options: Mapping[str, str | None]) -> tuple[str, int]:

@@ -17,7 +17,7 @@ URL = "mysql://app:secret@db.example:3306/shop"
 
 
 def load(
-    options: Mapping[str, str | None] = {}, environment: Mapping[str, str] = {}, home: Path = Path("/srv/app")
+    options: Mapping[str, str | None] = {}, environment: Mapping[str, str] = {}, home: Path | None = Path("/srv/app")
 ) -> Config:
     return load_config({"upstream": URL, **options}, environment, home)
 
@@ -29,6 +29,14 @@ def test_defaults() -> None:
     assert config.memory_limit == machine_memory() // 4
     assert config.state_dir == Path("/srv/app/.local/state/upwell")
     assert (config.caches, config.grpc_token, config.check, config.log_json) == ((), None, False, False)
+
+
+def test_a_user_without_a_home_names_the_state_directory() -> None:
+    with pytest.raises(ConfigError, match="no home directory: --state-dir must name"):
+        load(home=None)
+    named = load({"state-dir": "/srv/state"}, home=None)
+    assert (named.state_dir, named.usual_state_dir) == (Path("/srv/state"), None)
+    assert load({}, {"XDG_STATE_HOME": "/var/lib"}, home=None).state_dir == Path("/var/lib/upwell")
 
 
 def test_an_option_comes_before_the_environment_and_that_before_the_file(tmp_path: Path) -> None:
