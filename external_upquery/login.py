@@ -83,14 +83,14 @@ def log_in(upstream: Upstream, connect_seconds: float = CONNECT_SECONDS) -> Logi
     ConfigError (TLS files, or a source without the TLS that is asked for).
     """
     # PyMySQL itself reads no result set during login; afterwards our own decoder knows the shorter form.
-    return _take_socket(connect(upstream, connect_seconds, CLIENT_DEPRECATE_EOF))
+    return take_socket(connect(upstream, connect_seconds, CLIENT_DEPRECATE_EOF))
 
 
 def connect(upstream: Upstream, connect_seconds: float = CONNECT_SECONDS, flags: int = 0) -> PyMySQLConnection:
     """A blocking PyMySQL connection in a pinned session, autocommitting, which reads only. Raises as `log_in`."""
     if upstream.kind == "mysql":
         return _pinned(upstream, connect_seconds, flags)
-    first = _reached(upstream, connect_seconds, 0)
+    first = reached(upstream, connect_seconds, 0)
     try:
         keyspace = upstream.database
         first.query(shard_pin.shards_question(keyspace))
@@ -112,8 +112,8 @@ def connect(upstream: Upstream, connect_seconds: float = CONNECT_SECONDS, flags:
     return _pinned(upstream, connect_seconds, flags)  # the keyspace has no shard, or is none
 
 
-def _reached(upstream: Upstream, connect_seconds: float, flags: int) -> PyMySQLConnection:
-    """A blocking PyMySQL connection, autocommitting."""
+def reached(upstream: Upstream, connect_seconds: float, flags: int) -> PyMySQLConnection:
+    """A blocking PyMySQL connection with the server's defaults, autocommitting. Raises as `log_in`."""
     context = upstream.ssl_context()
     try:
         connection = _connect(upstream, context, connect_seconds, flags)
@@ -129,7 +129,7 @@ def _pinned(
     upstream: Upstream, connect_seconds: float, flags: int, target: str = "", seconds: float = 0.0
 ) -> PyMySQLConnection:
     """`target`: where vtgate asks about variables, in so many `seconds`; "": anywhere."""
-    connection = _reached(upstream, connect_seconds, flags)
+    connection = reached(upstream, connect_seconds, flags)
     try:
         if target:
             connection._read_timeout = seconds  # type: ignore[attr-defined]  # it sets the socket's before each answer
@@ -199,7 +199,8 @@ def _socket(connection: PyMySQLConnection) -> socket.socket:
     return sock
 
 
-def _take_socket(connection: PyMySQLConnection) -> Login:
+def take_socket(connection: PyMySQLConnection) -> Login:
+    """The socket of a connection that nothing is read on; the connection is of no use then."""
     sock = _socket(connection)
     capabilities = connection.server_capabilities  # type: ignore[attr-defined]
     thread_id = connection.server_thread_id[0]  # type: ignore[attr-defined]

@@ -10,47 +10,21 @@ An error is one line on stderr.
 
 from __future__ import annotations
 
-import importlib
 import os
 import sys
 from collections.abc import Sequence
-from typing import Any
 
 import click
 
-from upwell.form import APP_DIR
-
-APP_PACKAGES = frozenset(
-    {"proxy", "bulk", "external_upquery", "vstream", "dataflow", "planner", "gtid_tracker", "sqltypes", "upwell"}
-)
-
-
-def server_command(name: str, module_name: str) -> click.Command:
-    """A command of the application's packages. Raises Failed where the server's dependencies are not installed."""
-    from upwell.command import Failed
-    from upwell.extras import how_to_install
-
-    sys.path.insert(0, str(APP_DIR))
-    paths = [str(APP_DIR), *filter(None, [os.environ.get("PYTHONPATH")])]
-    os.environ["PYTHONPATH"] = os.pathsep.join(paths)  # for child processes
-    try:
-        module: Any = importlib.import_module(module_name)
-    except ModuleNotFoundError as error:
-        if (error.name or "").split(".")[0] in APP_PACKAGES:
-            raise
-        raise Failed(
-            f"`upwell {name}` needs the server's dependencies (no {error.name!r}): {how_to_install('server')}",
-            exit_code=2,
-        ) from None
-    command: click.Command = getattr(module, name)
-    return command
+from upwell.extras import app_module
 
 
 def forwarded(name: str, help: str, module_name: str = "proxy.cli") -> click.Command:
     """A command that hands all of its arguments, --help too, to the one of that name in an application's module."""
 
     def forward(arguments: tuple[str, ...]) -> None:
-        server_command(name, module_name).main(list(arguments), prog_name=f"upwell {name}", standalone_mode=False)
+        command: click.Command = getattr(app_module(name, module_name), name)
+        command.main(list(arguments), prog_name=f"upwell {name}", standalone_mode=False)
 
     return click.Command(
         name,

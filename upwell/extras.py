@@ -1,4 +1,4 @@
-"""How to install Upwell's optional parts: `server`, `spark`, `rank`.
+"""Upwell's optional parts, `server`, `spark`, `rank`: the modules of what is installed, and how to install the rest.
 
 pip notes where a package came from (`direct_url.json`, PEP 610). So the hint names a source that works here: the same
 folder or file, or the package index.
@@ -6,15 +6,42 @@ folder or file, or the package index.
 
 from __future__ import annotations
 
+import importlib
 import json
+import os
 import shlex
+import sys
 from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
+from upwell.form import APP_DIR
+
+APP_PACKAGES = frozenset(
+    {"proxy", "bulk", "external_upquery", "vstream", "dataflow", "planner", "gtid_tracker", "sqltypes", "upwell"}
+)
 SOURCES = Path(__file__).resolve().parent.parent  # of a checkout; site-packages where it is installed
 BY_MAKE = ("spark", "rank")  # `make spark` brings both
+
+
+def app_module(command: str, name: str) -> Any:
+    """A module of the application's packages, for that command. Raises Failed where what it needs is not installed."""
+    from upwell.command import Failed
+
+    if str(APP_DIR) not in sys.path:
+        sys.path.insert(0, str(APP_DIR))
+    paths = [str(APP_DIR), *filter(None, [os.environ.get("PYTHONPATH")])]
+    os.environ["PYTHONPATH"] = os.pathsep.join(paths)  # for child processes
+    try:
+        return importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        if (error.name or "").split(".")[0] in APP_PACKAGES:
+            raise
+        raise Failed(
+            f"`upwell {command}` needs the server's dependencies (no {error.name!r}): {how_to_install('server')}",
+            exit_code=2,
+        ) from None
 
 
 def how_to_install(extra: str) -> str:
