@@ -39,8 +39,9 @@ ENTRYPOINT ["/opt/upwell/bin/python", "-m", "examples.lobsters.traffic"]
 
 # What both images of Upwell share.
 FROM python:3.11-slim-bookworm AS serve
-RUN useradd --system --create-home --home-dir /var/lib/upwell upwell
-USER upwell
+# By its number Kubernetes sees that the user is not root.
+RUN useradd --uid 10001 --create-home --home-dir /var/lib/upwell upwell
+USER 10001
 ENV PATH=/opt/upwell/bin:$PATH \
     UPWELL_STATE_DIR=/var/lib/upwell
 VOLUME /var/lib/upwell
@@ -57,7 +58,7 @@ RUN apt-get update \
  && apt-get install -y --no-install-recommends openjdk-17-jre-headless \
  && rm -rf /var/lib/apt/lists/*
 COPY --from=build-spark /opt/upwell /opt/upwell
-USER upwell
+USER 10001
 
 # The last stage is the one that `docker build .` makes.
 FROM serve AS upwell

@@ -10,12 +10,14 @@ import functools
 import os
 import shutil
 import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from integration.clients.tools import NotObtainable, debian, loaded
+from integration.clients.tools import PIP_INSTALL, REQUIREMENTS, NotObtainable, checked, debian, kept, loaded, version
+from integration.support.go_programs import go_programs
 
 Command = tuple[str, ...]
 
@@ -40,6 +42,26 @@ def systemd_analyze() -> Command:
     loader, option, folders = loaded(root)
     own = ":".join(map(str, root.glob("usr/lib/*/systemd")))  # libraries that only systemd's programs use
     return loader, option, f"{own}:{folders}", str(root / "usr/bin/systemd-analyze")
+
+
+@or_left_out
+def helm() -> Command:
+    """Built by Go: a minute and a half of a processor, the first time."""
+    folder = go_programs("helm", Path(__file__).parent / "helm", ("helm.sh/helm/v3/cmd/helm",))
+    return (str(folder / "helm"),)
+
+
+@or_left_out
+def kubernetes_validate() -> Command:
+    """Compares manifests with the schemas of Kubernetes' versions, which it brings."""
+    lock = REQUIREMENTS / "chart.lock"
+
+    def make(folder: Path) -> None:
+        checked(sys.executable, "-m", "venv", str(folder))
+        checked(str(folder / "bin/python"), *PIP_INSTALL, "--only-binary", ":all:", "-r", str(lock))
+
+    folder = kept(f"kubernetes-validate{version()}", lock.read_bytes(), make)
+    return str(folder / "bin/python"), "-m", "kubernetes_validate"
 
 
 def run(*command: str | Path) -> subprocess.CompletedProcess[str]:

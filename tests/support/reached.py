@@ -104,6 +104,7 @@ GROUPS = (
         ),
         paths=("external_upquery/", "proxy/cache/key_binder.py", "proxy/mysql/reads/routes.py", *MEANING),
     ),
+    Group("the chart", ("integration/deploy/test_chart.py",), paths=("deploy/helm/", "proxy/settings/")),
     Group("Docker", ("integration/servers/test_docker.py",)),
 )
 
