@@ -1,8 +1,9 @@
-"""A plan for people: EXPLAIN's text, and the graph for Graphviz."""
+"""A plan for people: EXPLAIN's text, and its graph to be drawn, by Graphviz or by others."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
 from planner.fill.upquery_sql import FOUND_ROWS, fill_template
 from planner.tree.plan import (
@@ -161,31 +162,76 @@ def _input(input_: AnswerInput) -> str:
     return f"  a change of {input_.table.name} evicts ({', '.join(keys)}){passes}; reads {used}"
 
 
-# -- Graphviz ---------------------------------------------------------------------------------------------------------
+# -- the graph --------------------------------------------------------------------------------------------------------
 
 
-def dot(plan: QueryPlan) -> str:
-    """The graph in Graphviz's language: base tables, arrangements, reader."""
-    arrangements = plan.arrangements
-    number = {arrangement: at for at, arrangement in enumerate(arrangements)}
-    lines = ["digraph plan {", "  rankdir=LR;", '  node [shape=box, fontname="monospace"];']
-    for table in plan.tables:
-        lines.append(f"  {_quoted(table.qualified)} [shape=cylinder];")
-    for arrangement, at in number.items():
-        lines.append(f"  a{at} [label={_quoted(arrangement_text(arrangement))}];")
+@dataclass(frozen=True, slots=True)
+class Node:
+    """`kind`: table, arrangement, answers, reader."""
+
+    id: str
+    kind: str
+    label: str
+
+
+@dataclass(frozen=True, slots=True)
+class Edge:
+    """From one node's id to another's. `whole`: no rows go along it; a change of the table empties answers."""
+
+    source: str
+    target: str
+    label: str = ""
+    whole: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class PlanGraph:
+    """Base tables, arrangements, and the reader, the last one."""
+
+    nodes: tuple[Node, ...]
+    edges: tuple[Edge, ...]
+
+
+def graph(plan: QueryPlan) -> PlanGraph:
+    """The plan, to be drawn."""
+    nodes = [Node(table.qualified, "table", table.qualified) for table in plan.tables]
+    edges = []
+    number = {arrangement: f"a{at}" for at, arrangement in enumerate(plan.arrangements)}
+    for arrangement, id_ in number.items():
+        whole = isinstance(arrangement, AnswerArrangement)
+        nodes.append(Node(id_, "answers" if whole else "arrangement", arrangement_text(arrangement)))
         tables = (
             dict.fromkeys(input_.table for input_ in arrangement.inputs)
             if isinstance(arrangement, AnswerArrangement)
             else [arrangement.table]
         )
-        style = "dashed" if isinstance(arrangement, AnswerArrangement) else "solid"
-        lines += [f"  {_quoted(table.qualified)} -> a{at} [style={style}];" for table in tables]
-    key = ", ".join(part.name for part in plan.key)
-    lines.append(f"  reader [shape=ellipse, label={_quoted(f'reader({key})')}];")
-    lines.append(f"  a{number[plan.reader.root]} -> reader [label={_quoted(plan.reader.alias)}];")
-    for lookup in plan.reader.lookups:
-        label = lookup.alias + (" (left)" if lookup.outer else "")
-        lines.append(f"  a{number[lookup.arrangement]} -> reader [label={_quoted(label)}];")
+        edges += [Edge(table.qualified, id_, whole=whole) for table in tables]
+    reader = plan.reader
+    nodes.append(Node("reader", "reader", f"reader({', '.join(part.name for part in plan.key)})"))
+    edges.append(Edge(number[reader.root], "reader", reader.alias))
+    edges += [
+        Edge(number[lookup.arrangement], "reader", lookup.alias + (" (left)" if lookup.outer else ""))
+        for lookup in reader.lookups
+    ]
+    return PlanGraph(tuple(nodes), tuple(edges))
+
+
+def dot(plan: QueryPlan) -> str:
+    """The graph in Graphviz's language."""
+    lines = ["digraph plan {", "  rankdir=LR;", '  node [shape=box, fontname="monospace"];']
+    drawn = graph(plan)
+    names = {node.id: _quoted(node.id) if node.kind == "table" else node.id for node in drawn.nodes}
+    for node in drawn.nodes:
+        label = f"label={_quoted(node.label)}"
+        shape = {"table": "shape=cylinder", "reader": f"shape=ellipse, {label}"}.get(node.kind, label)
+        lines.append(f"  {names[node.id]} [{shape}];")
+    for edge in drawn.edges:
+        style = (
+            f"style={'dashed' if edge.whole else 'solid'}"
+            if edge.target != "reader"
+            else f"label={_quoted(edge.label)}"
+        )
+        lines.append(f"  {names[edge.source]} -> {names[edge.target]} [{style}];")
     return "\n".join([*lines, "}"]) + "\n"
 
 

@@ -467,6 +467,7 @@ async def keep(app: App) -> None:
         await app.clock.close()
         await app.zones.close()
         await app.router.clock_keys.close()
+        await app.router.overviews.close()
         if app.router.auto_cache is not None:
             await app.router.auto_cache.close()
 
@@ -489,6 +490,7 @@ def look(app: App, guard: MemoryGuard, beyond: int) -> int:
     app.router.pump.tick()
     app.router.sampler.tick()
     app.router.clock_keys.tick()
+    app.router.overviews.tick()
     app.router.fills.warm_up.tick()
     if app.router.reads.access_log is not None:
         app.router.reads.access_log.tick()

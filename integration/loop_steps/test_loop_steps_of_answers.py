@@ -290,6 +290,11 @@ def show(proxy: Proxy, say: Say) -> None:
             say(f"the page /{page}")
             with urllib.request.urlopen(f"http://127.0.0.1:{app.http_port}/{page}") as answer:
                 answer.read()
+        for number in range(3):
+            say(f"the overview, look {number}")
+            with urllib.request.urlopen(f"http://127.0.0.1:{app.http_port}/v1/live") as events:
+                while b"event: patch" not in events.readline():
+                    pass
         say("ListCaches and Status")
         client.caches()
         client.status()

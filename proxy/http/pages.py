@@ -1,4 +1,4 @@
-"""What the HTTP listener answers: `/`, `/metrics`, `/healthz`, `/readyz`, and nothing else. An ASGI application.
+"""What the HTTP listener answers: the page, metrics, probes and `/v1` (docs/http.md). An ASGI application.
 
 It shows the texts of queries on loopback, or to a caller with the gRPC listener's token.
 
@@ -10,25 +10,30 @@ from __future__ import annotations
 
 import asyncio
 import hmac
-from dataclasses import dataclass
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+from dataclasses import asdict, dataclass
 
 import structlog
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
-from starlette.responses import PlainTextResponse, Response
+from starlette.responses import JSONResponse, PlainTextResponse, Response, StreamingResponse
 from starlette.routing import Route, Router
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from external_upquery.address import is_loopback
 from proxy.http.connection import CLIENT_SECONDS, CONNECTIONS
+from proxy.http.live import Live
 from proxy.http.metrics import CONTENT_TYPE_LATEST, Metrics
 from proxy.loop.slices import in_slices
 from proxy.port.api import System
 from proxy.settings.config import Config
+from sqltypes.errors import UnknownCache
 
 log = structlog.get_logger("upwell.http")
 
 BODY_BYTES = 1 << 20
+STREAMS = 64  # of `/v1/live`: connections are left for others
 PROBES = frozenset({"/healthz", "/readyz"})
 HEADERS = (
     (b"cache-control", b"no-store"),
@@ -37,16 +42,25 @@ HEADERS = (
 )
 
 
-def application(system: System, config: Config) -> ASGIApp:
+def application(system: System, config: Config, live: Live) -> ASGIApp:
     """All pages, and what is around each of them."""
-    pages = Pages(system, Rights(config.grpc_token, everybody=config.http_listen.is_loopback))
+    rights = Rights(config.grpc_token, everybody=config.http_listen.is_loopback)
+    pages, looks = Pages(system, rights), Looks(system, rights, live)
     routes = [
         Route("/", pages.index),
         Route("/metrics", pages.metrics),
         Route("/healthz", pages.alive),
         Route("/readyz", pages.ready),
+        Route("/v1/overview", looks.overview),
+        Route("/v1/live", looks.live),
+        Route("/v1/caches/{name}/plan", looks.plan),
     ]
-    return Around(Router(routes, redirect_slashes=False, default=_not_found), loopback=config.http_listen.is_loopback)
+    there = ", ".join(route.path for route in routes)
+
+    async def not_found(scope: Scope, receive: Receive, send: Send) -> None:
+        raise HTTPException(404, f"there is no {scope['path']}: there are {there}")
+
+    return Around(Router(routes, redirect_slashes=False, default=not_found), loopback=config.http_listen.is_loopback)
 
 
 async def full(scope: Scope, receive: Receive, send: Send) -> None:
@@ -58,10 +72,6 @@ async def full(scope: Scope, receive: Receive, send: Send) -> None:
 
 def told(status: int, sentence: str, **headers: str) -> Response:
     return PlainTextResponse(f"{sentence}\n", status, headers)
-
-
-async def _not_found(scope: Scope, receive: Receive, send: Send) -> None:
-    raise HTTPException(404, f"there is no {scope['path']}: there are /, /metrics, /healthz, /readyz")
 
 
 class Around:
@@ -162,6 +172,44 @@ class Rights:
         return self.everybody or (
             self.token is not None and hmac.compare_digest(given, f"Bearer {self.token}".encode())
         )
+
+
+class Looks:
+    """What people see of the proxy, as JSON, once and as it goes on."""
+
+    def __init__(self, system: System, rights: Rights, live: Live) -> None:
+        self._system, self._rights, self._live = system, rights, live
+        self._streams = 0
+
+    async def overview(self, request: Request) -> Response:
+        moment = await self._live.now()
+        body = await moment.whole(texts=self._rights.may_read(request))
+        return Response(body, media_type="application/json")
+
+    async def live(self, request: Request) -> Response:
+        if self._streams >= STREAMS:
+            raise HTTPException(503, f"more than {STREAMS} clients look at it as it goes on")
+        texts = self._rights.may_read(request)
+        return StreamingResponse(self._events(texts=texts), media_type="text/event-stream")
+
+    async def _events(self, *, texts: bool) -> AsyncGenerator[bytes, None]:
+        self._streams += 1
+        try:
+            async with aclosing(self._live.events(texts=texts)) as events:
+                async for event in events:
+                    yield event
+        finally:
+            self._streams -= 1
+
+    async def plan(self, request: Request) -> Response:
+        if not self._rights.may_read(request):
+            raise HTTPException(401, "a plan has the text of its query: it is shown with `Authorization: Bearer TOKEN`")
+        try:
+            text, graph = self._system.overviews.plan(request.path_params["name"])
+        except UnknownCache as error:
+            raise HTTPException(404, str(error)) from None
+        nodes, edges = ([asdict(one) for one in some] for some in (graph.nodes, graph.edges))
+        return JSONResponse({"text": text, "nodes": nodes, "edges": edges})
 
 
 class Pages:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
+from proxy.http.live import Live
 from proxy.port.api import System
 from proxy.settings.config import Config
 from sqltypes.errors import ConfigError
@@ -24,6 +25,7 @@ class HttpListener:
     def __init__(self, system: System, config: Config) -> None:
         self._system = system
         self._config = config
+        self._live = Live(system.overviews)
         self._server: asyncio.Server | None = None
         self.connections: Connections | None = None
 
@@ -33,7 +35,7 @@ class HttpListener:
         from proxy.http.pages import application, full
 
         loop = asyncio.get_running_loop()
-        self.connections = Connections(application(self._system, self._config), full, loop)
+        self.connections = Connections(application(self._system, self._config, self._live), full, loop)
         host, port = self._config.http_listen.host, self._config.http_listen.port
         try:
             self._server = await loop.create_server(self.connections.connection, host, port)
@@ -47,6 +49,7 @@ class HttpListener:
         if self._server is None or self.connections is None:
             return
         self._server.close()
+        self._live.stop()
         for connection in list(self.connections.silent):  # who has asked nothing waits for nothing
             connection.transport.abort()
         for connection in list(self.connections.open):

@@ -15,6 +15,7 @@ from gtid_tracker.gtid import GtidSet
 from planner.tree.untyped import TYPED, Sent
 from proxy.loop.slices import Encoder, Join
 from proxy.port.fill_progress import AuditProgress, FillBy, FillProgress
+from proxy.port.overview import Overviews
 from proxy.port.position import Position
 from sqltypes.errors import ComparedElsewhere, EvaluationError, Fault
 from sqltypes.expression import Key, Row, Value
@@ -331,6 +332,9 @@ class System(Protocol):
 
     @property
     def position(self) -> Position: ...
+
+    @property
+    def overviews(self) -> Overviews: ...
 
     async def query(
         self,

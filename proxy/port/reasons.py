@@ -92,6 +92,11 @@ class PassedReads:
         return sum(self._counts.values())
 
     @property
+    def counts(self) -> Mapping[Reason, int]:
+        """How many of this cache there were for each reason."""
+        return self._counts
+
+    @property
     def ever(self) -> dict[Reason, int]:
         """How many there were for each reason, those of caches that had the name before included."""
         every = dict(self.before)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from bulk.account import account_of
 from external_upquery.address import Upstream
@@ -56,6 +56,10 @@ class MysqlSource:
     session_trackers = True
     bare_names = None
     shards_of = find_shards = None  # there are none
+
+    @property
+    def shard_positions(self) -> Mapping[str, str]:
+        return {}
 
     def __init__(self, upstream: Upstream, connections: int, packet: Packet | None = None) -> None:
         """`connections`: for upqueries; one more follows the binlog. `packet`: of those."""

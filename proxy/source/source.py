@@ -7,7 +7,7 @@ with these parts, and a line there.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Protocol
 
 from dataflow.fills.shards import Shards
@@ -131,6 +131,11 @@ class Source(Protocol):
     @property
     def find_shards(self) -> FindShards | None:
         """None of a source without shards."""
+        ...
+
+    @property
+    def shard_positions(self) -> Mapping[str, str]:
+        """By shard, what the stream has brought of it; none of a source without shards."""
         ...
 
     @property

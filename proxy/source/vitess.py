@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Mapping, Sequence
 from pathlib import Path
 
 import grpc
@@ -55,6 +55,10 @@ class VitessSource:
         self.upqueries = Executor(upstream, connections=connections, dialect=dialect, packet=packet)
         self._finding = Finding(self._place)
         self.schema = VitessSchema(upstream, lambda: self.stream.shards, self._distributed, lambda: dialect.routes.away)
+
+    @property
+    def shard_positions(self) -> Mapping[str, str]:
+        return self.stream.positions
 
     def shards_of(self, rows: Keyed) -> Shards:
         return self._dialect.places.of_keyed(rows)

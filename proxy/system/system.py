@@ -40,6 +40,7 @@ from proxy.source.source import Source
 from proxy.system.assembly import Followers, auditor_of, sampler_of
 from proxy.system.caches import Caches
 from proxy.system.fills import Fills
+from proxy.system.overviews import Overviews
 from proxy.system.source_gate import Gate
 from proxy.system.subscriptions import Subscriptions
 
@@ -97,6 +98,16 @@ class Router:
         self.gate = Gate(self.reads, stream, config.max_staleness, subscriptions.end)
         self.lateness = Lateness(self.gate.frozen, self.gate.look)
         self.auto_cache = self._automatic(config.auto_cache)
+        self.overviews = Overviews(
+            self.status,
+            self.not_ready,
+            catalog,
+            lambda name: self.caches.decided(name),
+            self.proxied,
+            source,
+            self.lateness,
+            checked=bool(config.verify_new_caches),
+        )
 
     def _automatic(self, policy: Policy | None) -> AutoCache | None:
         if policy is None:

@@ -43,6 +43,7 @@ from sqltypes.errors import (
 )
 from sqltypes.expression import Row
 from sqltypes.schema import BIGINT, ResultColumn, SqlType
+from tests.support.fake_overviews import FakeOverviews, view
 from tests.support.fake_position import FakePosition
 
 VARCHAR = SqlType("varchar", length=100, collation="utf8mb4_0900_ai_ci")
@@ -259,9 +260,11 @@ class FakeSystem:
     audit_told: list[AuditProgress | UpwellError] = field(default_factory=list)
     fill_ended: asyncio.Event = field(default_factory=asyncio.Event)  # by its end, or because nobody listens
     proxied: ProxiedQueries = field(init=False)
+    overviews: FakeOverviews = field(init=False)
     encoders: dict[str, EncoderFor] = field(default_factory=lambda: {FORMAT: encoder_for})
 
     def __post_init__(self) -> None:
+        self.overviews = FakeOverviews(lambda: {name: view(cache.info) for name, cache in self.caches.items()})
         self.proxied = ProxiedQueries(self.judge, clock=lambda: 1_700_000_000.0)
 
     async def fill(

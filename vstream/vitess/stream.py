@@ -93,6 +93,11 @@ class VitessStream:
         return self._shards
 
     @property
+    def positions(self) -> Mapping[str, str]:
+        """By shard: what was given to the sink of it, as vtgate spells it."""
+        return {shard: at for (_, shard), at in sorted(self._assembler.positions.items())}
+
+    @property
     def wanted(self) -> tuple[str, ...]:
         """The tables whose changes are given, by their qualified names."""
         return self._assembler.wanted

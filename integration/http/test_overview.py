@@ -1,0 +1,83 @@
+"""What the overview says of a proxy beside a real MySQL: caches with their figures, passed queries, plans, rates."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Any
+from urllib.request import urlopen
+
+import pymysql
+
+from integration.servers.mysql_server import Server
+from integration.support.grpc_app import Proxy, proxy_beside, run
+
+TABLES = (
+    "CREATE TABLE item (id INT PRIMARY KEY, owner INT, name VARCHAR(20), KEY (owner))",
+    "CREATE TABLE part (id INT PRIMARY KEY, item INT, KEY (item))",
+    "INSERT INTO item VALUES (1, 1, 'one'), (2, 1, 'two')",
+    "INSERT INTO part VALUES (1, 1), (2, 1)",
+)
+JOINED = "SELECT i.name, p.id FROM item i JOIN part p ON p.item = i.id WHERE i.id = ?"
+
+
+def got(proxy: Proxy, path: str) -> Any:
+    with urlopen(f"http://127.0.0.1:{proxy.app.http_port}{path}", timeout=60) as answer:
+        return json.loads(answer.read())
+
+
+def ask(proxy: Proxy, *texts: str) -> None:
+    user, password, port = proxy.mysql.user, proxy.mysql.password, proxy.app.mysql_port
+    with (
+        pymysql.connect(host="127.0.0.1", port=port, user=user, password=password, database=proxy.database) as session,
+        session.cursor() as cursor,
+    ):
+        for text in texts:
+            cursor.execute(text)
+
+
+def test_an_overview_of_a_proxy_at_work(mysql: Server, database: str, tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with proxy_beside(mysql, database, tmp_path) as proxy:
+            await proxy.write(*TABLES)
+            await proxy.client.create_cache(JOINED, name="joined", database=database)
+            for _ in range(5):
+                await proxy.client.cache("joined").get(1)
+            await asyncio.to_thread(ask, proxy, "SELECT name FROM item WHERE owner = 1", "SELECT RAND()")
+            seen = await asyncio.to_thread(got, proxy, "/v1/overview")
+
+            cache = seen["caches"]["joined"]
+            assert (cache["mode"], cache["state"], cache["keys"]) == ("maintain", "ready", 1)
+            assert cache["hits"] + cache["misses"] == 5 and cache["misses"] >= 1 and cache["bytes"] > 0
+            assert cache["miss_p99_us"] >= cache["miss_p50_us"] > 0 and cache["sql"] == JOINED
+            assert cache["tables"] == [f"{database}.item", f"{database}.part"]
+            assert seen["source"]["up"] and seen["source"]["position"] and seen["ready"] == ""
+            assert seen["reads"]["hits"] == cache["hits"] and seen["memory"]["used"] > 0
+            queries = {query["query"]: query["cacheable"] for query in seen["queries"]}
+            assert queries["SELECT name FROM item WHERE owner = ?"] == "yes" and queries["SELECT RAND()"] == "no"
+
+            plan = await asyncio.to_thread(got, proxy, "/v1/caches/joined/plan")
+            kinds = [node["kind"] for node in plan["nodes"]]
+            assert kinds == ["table", "table", "arrangement", "arrangement", "reader"]
+            assert {edge["target"] for edge in plan["edges"]} == {"a0", "a1", "reader"}
+            assert "query: SELECT" in plan["text"]
+
+    run(scenario)
+
+
+def test_the_last_hour_is_kept_whoever_looks(mysql: Server, database: str, tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with proxy_beside(mysql, database, tmp_path) as proxy:
+            await proxy.write(*TABLES)
+            await proxy.client.create_cache(JOINED, name="joined", database=database)
+            for _ in range(20):
+                await proxy.client.cache("joined").get(1)
+            overviews = proxy.app.router.overviews
+            while not (await overviews.look()).history.rows:
+                await asyncio.sleep(0)
+            history = (await overviews.look()).history
+            row = dict(zip(history.columns, history.rows[0], strict=True))
+            assert row["hits"] > 0 and row["memory"] > 0 and 0 < row["hit_rate"] <= 1
+
+    run(scenario)

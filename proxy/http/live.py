@@ -1,0 +1,173 @@
+"""`GET /v1/overview` and `GET /v1/live`: what people see of the proxy, once and as it goes on.
+
+One look at the system is made in `EVERY` seconds, however many clients there are, and none where there is no client.
+The first event of a stream is whole (`overview`). Each further one is the difference (`patch`, a JSON merge patch,
+RFC 7386), and the new rows of the last hour (`sample`). A client that has missed a difference gets a whole one again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncGenerator, Mapping
+from dataclasses import fields, is_dataclass
+from time import monotonic
+from typing import Any
+
+from proxy.loop.slices import Slices
+from proxy.port.overview import TEXTS, Overview, Overviews
+
+EVERY = 1.0
+MANY = 20  # members of a JSON object that are written in one step
+
+
+class Moment:
+    """One look. `before`: the one before it, whose difference to this one is told.
+
+    Invariants: 1. each form is written once.
+    """
+
+    def __init__(self, number: int, overview: Overview, before: Moment | None) -> None:
+        self.number = number
+        self.at = monotonic()
+        self.plain = plain(overview)
+        self.rows = overview.history.rows
+        self._before = before.plain if before is not None else {}
+        told_at = before.rows[-1][0] if before is not None and before.rows else 0.0
+        self._new = [row for row in self.rows[-MANY:] if row[0] > told_at]
+        self._written: dict[tuple[bool, bool], asyncio.Task[bytes]] = {}
+
+    async def whole(self, *, texts: bool) -> bytes:
+        """All of it as JSON. `texts`: with what is for those who may read the texts of queries."""
+        return await self._once(True, texts)
+
+    async def event(self, *, texts: bool, whole: bool) -> bytes:
+        """As events of a stream."""
+        if whole:
+            return _event("overview", self.number, await self._once(True, texts))
+        found = _event("patch", self.number, await self._once(False, texts))
+        if self._new:
+            found += _event("sample", self.number, json.dumps(self._new, separators=(",", ":")).encode())
+        return found
+
+    async def _once(self, whole: bool, texts: bool) -> bytes:
+        task = self._written.get((whole, texts))
+        if task is None:
+            make = self._whole(texts) if whole else self._patch(texts)
+            task = self._written[whole, texts] = asyncio.create_task(make)
+        return await asyncio.shield(task)
+
+    async def _whole(self, texts: bool) -> bytes:
+        return await written(self.plain, Slices(), texts=texts)
+
+    async def _patch(self, texts: bool) -> bytes:
+        slices = Slices()
+        changed = await difference(self._before, self.plain, slices)
+        changed.pop("history", None)
+        return await written(changed, slices, texts=texts)
+
+
+async def written(tree: Mapping[str, Any], slices: Slices, *, texts: bool) -> bytes:
+    """An overview, or a difference, as JSON; its many caches in steps."""
+    parts = []
+    for name, value in tree.items():
+        if name == "queries" and not texts:
+            continue
+        if name == "caches":
+            text = await _caches(value, slices, texts=texts)
+        else:
+            text = _json(value)
+            await slices.turn()
+        parts.append(f"{json.dumps(name)}:{text}")
+    return ("{" + ",".join(parts) + "}").encode()
+
+
+async def _caches(caches: Mapping[str, Any], slices: Slices, *, texts: bool) -> str:
+    parts = []
+    items = list(caches.items())
+    for first in range(0, len(items), MANY):
+        some = dict(items[first : first + MANY])
+        parts.append(_json(some if texts else {name: _without_texts(cache) for name, cache in some.items()})[1:-1])
+        await slices.turn()
+    return "{" + ",".join(parts) + "}"
+
+
+def _without_texts(cache: dict[str, Any] | None) -> dict[str, Any] | None:
+    """A cache, or what has changed of it. None: it is gone."""
+    return cache if cache is None else {name: value for name, value in cache.items() if name not in TEXTS}
+
+
+def _json(value: object) -> str:
+    return json.dumps(value, separators=(",", ":"), ensure_ascii=False)
+
+
+def _event(kind: str, number: int, data: bytes) -> bytes:
+    return b"event: %b\nid: %d\ndata: %b\n\n" % (kind.encode(), number, data)
+
+
+def plain(value: Any) -> Any:
+    """A dataclass as a dictionary, and all within it, without copying what is plain."""
+    if is_dataclass(value):
+        return {field.name: plain(getattr(value, field.name)) for field in fields(value)}
+    if isinstance(value, dict):
+        return {name: vars(one) if is_dataclass(one) else one for name, one in value.items()}
+    if isinstance(value, list):
+        return [vars(one) if is_dataclass(one) else one for one in value]
+    return value
+
+
+async def difference(before: Mapping[str, Any], after: Mapping[str, Any], slices: Slices) -> dict[str, Any]:
+    """The merge patch that makes `after` of `before`."""
+    changed: dict[str, Any] = {}
+    for name, value in after.items():
+        old = before.get(name)
+        if old != value:
+            if isinstance(old, dict) and isinstance(value, dict):
+                changed[name] = await difference(old, value, slices)
+            else:
+                changed[name] = value
+            await slices.turn()
+    return changed | dict.fromkeys(before.keys() - after.keys())
+
+
+class Live:
+    """The looks of all clients. `stop` ends their streams."""
+
+    def __init__(self, overviews: Overviews) -> None:
+        self._overviews = overviews
+        self._moment: Moment | None = None
+        self._making: asyncio.Task[Moment] | None = None
+        self._stopping = asyncio.Event()
+
+    def stop(self) -> None:
+        self._stopping.set()
+
+    async def now(self) -> Moment:
+        """At most EVERY old."""
+        if self._moment is not None and monotonic() - self._moment.at < EVERY:
+            return self._moment
+        if self._making is None:
+            self._making = asyncio.create_task(self._make())
+        return await asyncio.shield(self._making)
+
+    async def _make(self) -> Moment:
+        try:
+            overview = await self._overviews.look()
+            number = self._moment.number + 1 if self._moment is not None else 1
+            self._moment = Moment(number, overview, self._moment)
+            return self._moment
+        finally:
+            self._making = None
+
+    async def events(self, *, texts: bool) -> AsyncGenerator[bytes, None]:
+        """A stream's events, until the client goes or the listener stops."""
+        seen = 0
+        while not self._stopping.is_set():
+            moment = await self.now()
+            if moment.number != seen:
+                yield await moment.event(texts=texts, whole=moment.number != seen + 1 or not seen)
+                seen = moment.number
+            try:
+                await asyncio.wait_for(self._stopping.wait(), max(0.0, moment.at + EVERY - monotonic()))
+            except TimeoutError:
+                continue

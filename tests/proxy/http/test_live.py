@@ -1,0 +1,181 @@
+"""The overview and its stream: whole first, then differences; one look for all, no look for nobody."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Coroutine, Mapping
+from contextlib import aclosing
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from proxy.http.live import Live, difference
+from proxy.loop.slices import Slices
+from tests.support.fake_overviews import FakeOverviews, more_hits
+from tests.support.fake_system import FakeSystem
+
+
+def run(scenario: Coroutine[Any, Any, None]) -> None:
+    asyncio.run(asyncio.wait_for(scenario, 60))
+
+
+def looked_at(caches: int = 2) -> FakeOverviews:
+    made = FakeSystem()
+    for number in range(caches):
+        made.caches.add(f"c{number}", {})
+    return made.overviews
+
+
+def merged(target: Any, patch: Any) -> Any:
+    """RFC 7386, as it is written there."""
+    if not isinstance(patch, Mapping):
+        return patch
+    result = dict(target) if isinstance(target, Mapping) else {}
+    for name, value in patch.items():
+        if value is None:
+            result.pop(name, None)
+        else:
+            result[name] = merged(result.get(name), value)
+    return result
+
+
+def parsed(events: bytes) -> list[tuple[str, Any]]:
+    """(kind, data) of each event."""
+    found = []
+    for event in events.decode().split("\n\n")[:-1]:
+        lines = dict(line.split(": ", 1) for line in event.split("\n"))
+        found.append((lines["event"], json.loads(lines["data"])))
+    return found
+
+
+async def following(live: Live, *, texts: bool = True) -> AsyncIterator[tuple[str, Any]]:
+    async with aclosing(live.events(texts=texts)) as events:
+        async for event in events:
+            for found in parsed(event):
+                yield found
+
+
+@pytest.fixture(autouse=True)
+def hurry(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("proxy.http.live.EVERY", 0.01)
+
+
+def test_patches_make_of_the_first_event_what_a_look_finds() -> None:
+    async def scenario() -> None:
+        made = looked_at(50)
+        made.changed = more_hits("c7")
+        live = Live(made)
+        state: Any = None
+        kinds = []
+        async for kind, data in following(live):
+            kinds.append(kind)
+            state = data if kind == "overview" else merged(state, data)
+            if len(kinds) == 4:
+                break
+        assert kinds == ["overview", "patch", "patch", "patch"]
+        assert state == json.loads(await (await live.now()).whole(texts=True))
+        assert state["caches"]["c7"]["hits"] == 7 + 4
+
+    run(scenario())
+
+
+def test_a_patch_has_what_has_changed_and_no_more() -> None:
+    async def scenario() -> None:
+        made = looked_at()
+        made.changed = more_hits("c1")
+        async for kind, data in following(Live(made)):
+            if kind == "patch":
+                assert data.keys() == {"at", "caches"}
+                assert data["caches"] == {"c1": {"hits": 9}}
+                return
+
+    run(scenario())
+
+
+def test_a_dropped_cache_is_taken_away_and_new_rows_of_the_hour_come_alone() -> None:
+    async def scenario() -> None:
+        made = looked_at()
+
+        def dropped(overview: Any) -> Any:
+            if made.looks < 2:
+                return overview
+            made.rows.append((2.0, 3.0))
+            return replace(
+                overview, caches={"c0": overview.caches["c0"]}, history=replace(overview.history, rows=made.rows)
+            )
+
+        made.changed = dropped
+        found = []
+        async for event in following(Live(made), texts=False):
+            found.append(event)
+            if len(found) == 3:
+                break
+        assert found[1][1]["caches"] == {"c1": None} and "history" not in found[1][1]
+        assert found[2] == ("sample", [[2.0, 3.0]])
+
+    run(scenario())
+
+
+def test_texts_are_only_for_those_who_may_read_them() -> None:
+    async def scenario() -> None:
+        moment = await Live(looked_at()).now()
+        shown, hidden = [json.loads(await moment.whole(texts=texts)) for texts in (True, False)]
+        assert shown["caches"]["c0"]["sql"] == "SELECT ..." and shown["queries"]
+        assert "queries" not in hidden and "SELECT" not in json.dumps(hidden) and "'bob'" not in json.dumps(hidden)
+        assert hidden["caches"]["c0"]["hits"] == 7
+
+    run(scenario())
+
+
+def test_one_look_for_all_who_look_and_none_for_nobody() -> None:
+    async def scenario() -> None:
+        made = looked_at()
+        live = Live(made)
+        await asyncio.sleep(0)
+        assert made.looks == 0
+        streams = [live.events(texts=texts) for texts in (True, False, True)]
+        for _ in range(3):
+            await asyncio.gather(*map(anext, streams))
+        looks = made.looks
+        assert looks <= 4  # 3 rounds of three streams; a stream may begin behind the first
+        for stream in streams:
+            await stream.aclose()
+        for _ in range(1000):
+            await asyncio.sleep(0)
+        assert made.looks == looks
+
+    run(scenario())
+
+
+def test_a_client_that_has_missed_a_difference_gets_a_whole_one() -> None:
+    async def scenario() -> None:
+        made = looked_at()
+        live = Live(made)
+        async with aclosing(live.events(texts=True)) as events:
+            assert parsed(await anext(events))[0][0] == "overview"
+            while (await live.now()).number < 3:
+                await asyncio.sleep(0)
+            assert parsed(await anext(events))[0][0] == "overview"
+
+    run(scenario())
+
+
+def test_the_streams_end_with_the_listener() -> None:
+    async def scenario() -> None:
+        live = Live(looked_at())
+        async for _ in following(live):
+            live.stop()
+
+    run(scenario())
+
+
+def test_differences_of_what_is_no_object_are_whole() -> None:
+    async def scenario() -> None:
+        before = {"a": [1, 2], "b": {"c": 1, "d": 2}, "e": 1, "g": {"h": 1}}
+        after = {"a": [1], "b": {"c": 1, "d": 3}, "e": 1, "f": {}, "g": 1}
+        assert await difference(before, after, Slices()) == {"a": [1], "b": {"d": 3}, "f": {}, "g": 1}
+        assert merged(before, await difference(before, after, Slices())) == after
+
+    run(scenario())
