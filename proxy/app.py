@@ -319,7 +319,7 @@ async def log_reads(app: App) -> None:
     router.reads.access_log = found
     router.sampler.offered_every(found.every)
     if mysql is not None:
-        mysql.shared.on_passed = found.passed_by_name
+        mysql.shared.on_passed.append(found.passed_by_name)
 
 
 def watch_of(engine: Engine, source: Source, router: Router) -> SourceWatch:
@@ -377,6 +377,7 @@ async def listen(app: App, upstream: Upstream, matcher: QueryMatcher) -> list[Li
     app.http_port = await http.start()
     app.mysql = mysql = mysql_listener(app, upstream, matcher)
     app.router.session_figures = mysql.shared.figures
+    app.router.watching.sessions = mysql.shared.on_passed
     app.mysql_port = await mysql.start()
     if not config.mysql.listen.is_loopback and (upstream.unix_socket or is_loopback(upstream.host)):
         log.warning("local_accounts", why=LOCAL_ACCOUNTS)

@@ -29,6 +29,7 @@ from proxy.cache.ledger import SAMPLE
 from proxy.cache.named_cache import NamedCache
 from proxy.loop.slices import Slices
 from proxy.port.api import ParameterValue
+from proxy.port.reasons import Reason, Why
 from sqltypes.errors import UpwellError
 from upwell.key_text import written
 
@@ -82,7 +83,7 @@ class AccessLog:
         self._sent_at = monotonic()
         self._listed_at = float("-inf")
         self._shapes: dict[str, str] = {}
-        proxied.noted = self.proxied
+        proxied.noted.append(self.proxied)
 
     def gap(self) -> int:
         """So many hits of a cache until the next one is offered: never the same, for reads come in patterns."""
@@ -121,7 +122,7 @@ class AccessLog:
         if (cache := self._caches.get(name)) is not None:
             self.passed(cache, values, why, us)
 
-    def proxied(self, query: ProxiedQuery, us: float, times: int) -> None:
+    def proxied(self, query: ProxiedQuery, us: float, times: int, reason: Reason, unable: Why) -> None:
         """MySQL has answered a read that no cache is for, which stands for so many."""
         likely = min(1.0, times * self._share)
         if self._chance() < likely:
@@ -165,7 +166,7 @@ class AccessLog:
 
     async def close(self) -> None:
         """Writes what is held."""
-        self._proxied.noted = None
+        self._proxied.noted.remove(self.proxied)
         if self._sending is not None:
             await self._sending
         await self._send(last=True)

@@ -134,11 +134,11 @@ class ProxiedQuery:
             if current is not self:
                 return current.note(us, account, times, unable, key, values)
         owner = self._owner
-        if owner.noted is not None:
-            owner.noted(self, us, times)
         judgement = self.judgement
         refused = judgement is not None and not judgement.cacheable and owner.is_refused(self)
         reason = Reason.SHAPE if refused else unable.reason if unable else Reason.NOT_CACHED
+        for tell in owner.noted:
+            tell(self, us, times, reason, unable)
         owner.by_reason[reason] += 1  # those that it stands for were counted when they came
         self._latest[self._noted % LATEST] = us
         self._noted += 1
@@ -254,8 +254,9 @@ class ProxiedQueries:
         self.clock = clock
         self.forgotten = 0
         self.by_reason: dict[Reason, int] = dict.fromkeys(Reason, 0)  # reads that MySQL has answered
-        # Is told of each read that is noted, with what MySQL took and for how many it stands.
-        self.noted: Callable[[ProxiedQuery, float, int], None] | None = None
+        # Are told of each read that is noted: what MySQL took, for how many it stands, what is counted, and why its
+        # session could not have been given a hit.
+        self.noted: list[Callable[[ProxiedQuery, float, int, Reason, Why], None]] = []
         # Says of a shape that could be cached why automatic caching has not done it.
         self.why_not: Callable[[ProxiedQuery], str] = lambda entry: ""
         self.recent = Recent(RECENT_KEYS)

@@ -17,6 +17,7 @@ from proxy.loop.slices import Encoder, Join
 from proxy.port.fill_progress import AuditProgress, FillBy, FillProgress
 from proxy.port.overview import Overviews
 from proxy.port.position import Position
+from proxy.port.watching import Watching
 from sqltypes.errors import ComparedElsewhere, EvaluationError, Fault
 from sqltypes.expression import Key, Row, Value
 from sqltypes.schema import ResultColumn, SqlType
@@ -335,6 +336,7 @@ class System(Protocol):
 
     @property
     def overviews(self) -> Overviews: ...
+    def watching(self) -> Watching: ...
 
     async def query(
         self,

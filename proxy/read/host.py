@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from dataflow.engine import Engine
 from proxy.access.log import AccessLog
+from proxy.access.watch import Watch
 from proxy.auto.fill_budget import FillBudget
 from proxy.cache.named_cache import NamedCache
 from proxy.checking.auditor import Auditor
@@ -33,6 +34,7 @@ class ReadHost:
     want: Callable[[NamedCache, Sequence[ParameterValue]], None]  # has a key filled behind a read that MySQL answers
     budget: FillBudget | None = None  # of fills, with automatic caching
     access_log: AccessLog | None = None  # it names the listeners' ports: it is there once they are
+    watch: Watch | None = None  # while somebody watches reads
     closed: str = ""  # why hits are suspended; empty while they are served
     # What reads take, by `Served`. Of hits only some are timed.
     times: dict[str, Histogram] = field(

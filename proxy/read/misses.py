@@ -72,8 +72,9 @@ class Misses:
             return answer
         started = perf_counter_ns()
         passed = await self._host.passing.read_cache(self._cache, parameters, self._format, answer, demand)
-        if self._host.access_log is not None:
-            self._host.access_log.passed(self._cache, parameters, answer, (perf_counter_ns() - started) / 1000)
+        for log in (self._host.access_log, self._host.watch):
+            if log is not None:
+                log.passed(self._cache, parameters, answer, (perf_counter_ns() - started) / 1000)
         return passed
 
     def fill(
@@ -359,6 +360,13 @@ class Misses:
             us = (perf_counter_ns() - started) / 1000 if started else 0.0
             self._host.access_log.read(self._cache, binding, outcome, us)
 
+    def _tell(self, binding: Binding, parameters: Sequence[ParameterValue], started: int, *, hole: bool) -> None:
+        """Of a miss, whoever wants to know."""
+        self._log(binding, MISS, started)
+        if self._host.watch is not None:
+            us = (perf_counter_ns() - started) / 1000
+            self._host.watch.missed(self._cache, parameters, us, hole=hole)
+
     def _told_ahead(self, binding: Binding, rows: list[Row], lower: GtidSet) -> Answer:
         cache, host = self._cache, self._host
         assert self._opened.plan.reader is not None
@@ -415,8 +423,8 @@ class Misses:
         took = perf_counter_ns() - started
         cache.time_miss(took, checked=check is not None)
         self._host.times[Served.MISS.value].note(took / 1e9)
-        if self._host.access_log is not None:
-            self._log(binding, MISS, started)
+        if self._host.access_log is not None or self._host.watch is not None:
+            self._tell(binding, parameters, started, hole=hole)
         if compare or (ready.settled and cache.trust is not None and cache.trust.of_derived() is Compared.FIRST):
             return replace(await self._compared_once_filled(reader, binding, parameters, text), served=Served.MISS)
         horizon = str(ready.horizon) if ready.horizon is not None else ""

@@ -15,6 +15,7 @@ from dataflow.engine import Engine
 from planner.matcher import QueryMatcher
 from planner.text.clock import MAY_HAVE
 from planner.text.hints import MARK
+from proxy.access.watch import Watch
 from proxy.auto.clock_keys import ClockKeys
 from proxy.auto.decisions import AutoCache
 from proxy.auto.fill_budget import FillBudget
@@ -92,6 +93,7 @@ class Router:
         self.reads = ReadHost(
             engine, pump, self.position, passing, self.sampler, self.auditor, fills.bulk.want, self.budget
         )
+        self.watching = Watch(catalog.caches, self.reads, self.proxied.noted)
         self.caches = Caches(catalog, matcher, self.reads, source.upstream.database, fills.bulk.hold_all)
         subscriptions = Subscriptions(self.reads, catalog)
         self.subscribe = subscriptions.subscribe

@@ -9,6 +9,7 @@ from collections.abc import AsyncGenerator, Sequence
 from dataclasses import dataclass, field, replace
 
 from gtid_tracker.gtid import GtidSet
+from proxy.access.watch import Watch
 from proxy.auto.passed_reads import Judgement, ProxiedQueries
 from proxy.grpc.rows import FORMAT, encoder_for
 from proxy.loop.slices import Encoder
@@ -266,6 +267,8 @@ class FakeSystem:
     def __post_init__(self) -> None:
         self.overviews = FakeOverviews(lambda: {name: view(cache.info) for name, cache in self.caches.items()})
         self.proxied = ProxiedQueries(self.judge, clock=lambda: 1_700_000_000.0)
+        self.watch: Watch | None = None
+        self.watching = Watch({}, self, self.proxied.noted)
 
     async def fill(
         self, name: str, keys: Sequence[Sequence[ParameterValue]] | None = None, by: FillBy = FillBy.SIZE

@@ -98,8 +98,8 @@ class Shared:
         self.forecast = SnapshotForecast()
         self.passed = 0  # statements that MySQL has answered, reads or not
         self.visible = ""  # a position of the stream of which some session has seen that MySQL shows all of it
-        # Is told of each read of a cache that MySQL has answered: its values, why, and in how many microseconds.
-        self.on_passed: Callable[[str, Sequence[ParameterValue] | None, str, float], None] | None = None
+        # Are told of each read of a cache that MySQL has answered: its values, why, and in how many microseconds.
+        self.on_passed: list[Callable[[str, Sequence[ParameterValue] | None, Why, float], None]] = []
         self.new_sessions = NewSessions()
         self.set_names = SetNames()
         self.questions = Questions()
@@ -120,8 +120,8 @@ class Shared:
     def note_passed(self, cache: str, values: Sequence[ParameterValue] | None, why: Why, took: float) -> None:
         """MySQL has answered a read of this cache, or of none, in so many microseconds."""
         self.system.note_passed(cache, why)
-        if self.on_passed is not None:
-            self.on_passed(cache, values, why, took)
+        for tell in self.on_passed:
+            tell(cache, values, why, took)
 
     def figures(self) -> dict[str, int]:
         """Counters and gauges that are kept here, by name."""
