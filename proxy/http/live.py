@@ -1,4 +1,5 @@
-"""`GET /v1/overview` and `GET /v1/live`: what people see of the proxy, once and as it goes on.
+"""`GET /v1/overview` and `GET /v1/live`: what people see of the proxy, once and as it goes on. `GET /v1/reads`:
+the reads that are no hits, as they happen.
 
 One look at the system is made in `EVERY` seconds, however many clients there are, and none where there is no client.
 The first event of a stream is whole (`overview`). Each further one is the difference (`patch`, a JSON merge patch,
@@ -9,15 +10,20 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncGenerator, Mapping
-from dataclasses import fields, is_dataclass
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import AbstractContextManager, suppress
+from dataclasses import asdict, fields, is_dataclass
 from time import monotonic
 from typing import Any
 
 from proxy.loop.slices import Slices
 from proxy.port.overview import TEXTS, Overview, Overviews
+from proxy.port.watching import TEXTS as TEXTS_OF_READS
+from proxy.port.watching import ReadView, Watcher
 
 EVERY = 1.0
+READS_EVERY = 0.25
+SILENCE = 5.0  # seconds, after which a stream says that it is there
 MANY = 20  # members of a JSON object that are written in one step
 
 
@@ -167,7 +173,36 @@ class Live:
             if moment.number != seen:
                 yield await moment.event(texts=texts, whole=moment.number != seen + 1 or not seen)
                 seen = moment.number
-            try:
-                await asyncio.wait_for(self._stopping.wait(), max(0.0, moment.at + EVERY - monotonic()))
-            except TimeoutError:
-                continue
+            await self._pause(moment.at + EVERY - monotonic())
+
+    async def reads(self, watched: AbstractContextManager[Watcher], *, texts: bool) -> AsyncGenerator[bytes, None]:
+        """A stream of the reads that are no hits."""
+        number, told_at = 0, monotonic()
+        with watched as watcher:
+            yield b": from now on\n\n"
+            while not self._stopping.is_set():
+                lost, reads = watcher.take()
+                if lost or reads:
+                    number, told_at = number + 1, monotonic()
+                    yield _event("reads", number, await reads_written(lost, reads, texts=texts))
+                elif monotonic() - told_at > SILENCE:
+                    told_at = monotonic()
+                    yield b": nothing\n\n"
+                await self._pause(READS_EVERY)
+
+    async def _pause(self, seconds: float) -> None:
+        """Until then, or the end."""
+        with suppress(TimeoutError):
+            await asyncio.wait_for(self._stopping.wait(), max(0.0, seconds))
+
+
+async def reads_written(lost: int, reads: Sequence[ReadView], *, texts: bool) -> bytes:
+    """As JSON, in steps. `lost`: how many reads before are not told."""
+    slices, parts = Slices(), []
+    for first in range(0, len(reads), MANY):
+        some = [asdict(read) for read in reads[first : first + MANY]]
+        parts += [
+            _json(read if texts else {name: read[name] for name in read if name not in TEXTS_OF_READS}) for read in some
+        ]
+        await slices.turn()
+    return f'{{"lost":{lost},"reads":[{",".join(parts)}]}}'.encode()

@@ -22,6 +22,7 @@ from starlette.routing import Route, Router
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from external_upquery.address import is_loopback
+from proxy.access.watch import MISS, PASSED
 from proxy.http.connection import CLIENT_SECONDS, CONNECTIONS
 from proxy.http.live import Live
 from proxy.http.metrics import CONTENT_TYPE_LATEST, Metrics
@@ -33,7 +34,8 @@ from sqltypes.errors import UnknownCache
 log = structlog.get_logger("upwell.http")
 
 BODY_BYTES = 1 << 20
-STREAMS = 64  # of `/v1/live`: connections are left for others
+STREAMS = 64  # of `/v1/live` and `/v1/reads`: connections are left for others
+OUTCOMES = ("", MISS, PASSED)
 PROBES = frozenset({"/healthz", "/readyz"})
 HEADERS = (
     (b"cache-control", b"no-store"),
@@ -53,6 +55,7 @@ def application(system: System, config: Config, live: Live) -> ASGIApp:
         Route("/readyz", pages.ready),
         Route("/v1/overview", looks.overview),
         Route("/v1/live", looks.live),
+        Route("/v1/reads", looks.reads),
         Route("/v1/caches/{name}/plan", looks.plan),
     ]
     there = ", ".join(route.path for route in routes)
@@ -187,15 +190,26 @@ class Looks:
         return Response(body, media_type="application/json")
 
     async def live(self, request: Request) -> Response:
+        return self._stream(self._live.events(texts=self._rights.may_read(request)))
+
+    async def reads(self, request: Request) -> Response:
+        cache, outcome = (request.query_params.get(name, "") for name in ("cache", "outcome"))
+        if outcome not in OUTCOMES:
+            raise HTTPException(400, f"outcome={outcome}: miss and passed are accepted")
+        if cache and self._system.caches.find(cache) is None:
+            raise HTTPException(404, f"there is no cache {cache!r}")
+        watched = self._system.watching.watched(cache, outcome)
+        return self._stream(self._live.reads(watched, texts=self._rights.may_read(request)))
+
+    def _stream(self, events: AsyncGenerator[bytes, None]) -> Response:
         if self._streams >= STREAMS:
             raise HTTPException(503, f"more than {STREAMS} clients look at it as it goes on")
-        texts = self._rights.may_read(request)
-        return StreamingResponse(self._events(texts=texts), media_type="text/event-stream")
+        return StreamingResponse(self._counted(events), media_type="text/event-stream")
 
-    async def _events(self, *, texts: bool) -> AsyncGenerator[bytes, None]:
+    async def _counted(self, events: AsyncGenerator[bytes, None]) -> AsyncGenerator[bytes, None]:
         self._streams += 1
         try:
-            async with aclosing(self._live.events(texts=texts)) as events:
+            async with aclosing(events):
                 async for event in events:
                     yield event
         finally:

@@ -336,6 +336,8 @@ class System(Protocol):
 
     @property
     def overviews(self) -> Overviews: ...
+
+    @property
     def watching(self) -> Watching: ...
 
     async def query(

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from proxy.cache.named_cache import NamedCache
 from proxy.http.live import Live, difference
 from proxy.loop.slices import Slices
 from tests.support.fake_overviews import FakeOverviews, more_hits
@@ -60,6 +61,7 @@ async def following(live: Live, *, texts: bool = True) -> AsyncIterator[tuple[st
 @pytest.fixture(autouse=True)
 def hurry(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("proxy.http.live.EVERY", 0.01)
+    monkeypatch.setattr("proxy.http.live.READS_EVERY", 0.01)
 
 
 def test_patches_make_of_the_first_event_what_a_look_finds() -> None:
@@ -177,5 +179,48 @@ def test_differences_of_what_is_no_object_are_whole() -> None:
         after = {"a": [1], "b": {"c": 1, "d": 3}, "e": 1, "f": {}, "g": 1}
         assert await difference(before, after, Slices()) == {"a": [1], "b": {"d": 3}, "f": {}, "g": 1}
         assert merged(before, await difference(before, after, Slices())) == after
+
+    run(scenario())
+
+
+def a_miss(system: FakeSystem, *values: int) -> None:
+    system.watching.missed(NamedCache("c0", "SELECT 'secret'", "d"), values, 1500.0, hole=True)
+
+
+def test_reads_are_told_as_they_happen_and_texts_to_those_who_may_read_them() -> None:
+    async def scenario() -> None:
+        system = FakeSystem()
+        live = Live(system.overviews)
+        streams = [live.reads(system.watching.watched(), texts=texts) for texts in (True, False)]
+        async with aclosing(streams[0]), aclosing(streams[1]):
+            for stream in streams:
+                assert await anext(stream) == b": from now on\n\n"
+            for number in range(45):
+                a_miss(system, number)
+            ((kind, shown),), ((_, hidden),) = [parsed(await anext(stream)) for stream in streams]
+            assert (kind, shown["lost"], len(shown["reads"])) == ("reads", 0, 45)
+            assert [read["key"] for read in shown["reads"]] == [f"[{number}]" for number in range(45)]
+            assert shown["reads"][0]["query"] == "SELECT 'secret'" and shown["reads"][0]["why"] == "not held"
+            assert hidden["reads"][0].keys() == {"at", "outcome", "cache", "reason", "us", "times"}
+            assert "secret" not in json.dumps(hidden)
+        assert system.watch is None
+
+    run(scenario())
+
+
+def test_a_stream_without_reads_says_that_it_is_there_and_ends_with_the_listener(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("proxy.http.live.SILENCE", 0.0)
+
+    async def scenario() -> None:
+        system = FakeSystem()
+        live = Live(system.overviews)
+        found = []
+        async for event in live.reads(system.watching.watched(), texts=True):
+            found.append(event)
+            if len(found) == 3:
+                live.stop()
+        assert found == [b": from now on\n\n", b": nothing\n\n", b": nothing\n\n"] and system.watch is None
 
     run(scenario())
