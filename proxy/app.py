@@ -373,7 +373,7 @@ async def listen(app: App, upstream: Upstream, matcher: QueryMatcher) -> list[Li
     options = grpc_options(config)
     app.grpc = grpc = GrpcListener(app.router, options)
     app.grpc_port, app.grpc_token = await grpc.start(), options.token
-    http = HttpListener(app.router, config)
+    http = HttpListener(app.router, config.http_listen, grpc.service)
     app.http_port = await http.start()
     app.mysql = mysql = mysql_listener(app, upstream, matcher)
     app.router.session_figures = mysql.shared.figures

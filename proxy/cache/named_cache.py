@@ -116,9 +116,14 @@ class NamedCache:
         if served is not None:
             self.count(served)
 
+    @property
+    def parameters(self) -> tuple[ParameterInfo, ...]:
+        """Of its plan; none without one."""
+        parameters = self.plan.parameters if self.plan is not None else ()
+        return tuple(ParameterInfo(item.column, item.type, item.list, item.sent) for item in parameters)
+
     def info(self) -> CacheInfo:
         plan, reader = self.plan, self.reader
-        parameters = plan.parameters if plan is not None else ()
         reason, why = self.passed.top
         return CacheInfo(
             name=self.name,
@@ -127,7 +132,7 @@ class NamedCache:
             mode=plan.mode.value if plan is not None else "",
             state=self.state,
             why=self.why or (self.trust.told if self.trust is not None else ""),
-            parameters=tuple(ParameterInfo(item.column, item.type, item.list, item.sent) for item in parameters),
+            parameters=self.parameters,
             columns=self.columns,
             keys=len(reader.entries) if reader is not None else 0,
             bytes=held_bytes(reader) if reader is not None else 0,

@@ -66,8 +66,8 @@ class GrpcListener:
         self._system = system
         self._options = options
         self._server = grpc.aio.server(options=channel_options(options.message_limit))
-        self._service = UpwellService(system, options.message_limit, options.token, own_sql=options.own_sql)
-        self._server.add_generic_rpc_handlers((self._service.handlers(),))
+        self.service = UpwellService(system, options.message_limit, options.token, own_sql=options.own_sql)
+        self._server.add_generic_rpc_handlers((self.service.handlers(),))
         self._health = health.aio.HealthServicer()  # type: ignore[attr-defined]  # the stubs lack the module
         health_pb2_grpc.add_HealthServicer_to_server(self._health, self._server)
         names = (SERVICE, health.SERVICE_NAME, reflection.SERVICE_NAME)
@@ -124,7 +124,7 @@ class GrpcListener:
             except OSError as error:
                 why = why or f"{str(path)!r} cannot be written: {error.strerror}"
         if self._token_files:  # only a listener on loopback has such
-            self._service.token_is_in = f"{self._token_files[0]}, which the proxy's user can read"
+            self.service.token_is_in = f"{self._token_files[0]}, which the proxy's user can read"
         if why and not self._token_files:
             log.warning("grpc_token_file", why=f"{why}; nobody can call gRPC: give --grpc-token-file or --state-dir")
 

@@ -11,7 +11,7 @@ import asyncio
 import hmac
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import aclosing
-from typing import Any, NoReturn, TypeVar
+from typing import Any, NoReturn, Protocol, TypeVar
 
 import grpc
 
@@ -75,7 +75,15 @@ Context = grpc.aio.ServicerContext[Any, Any]
 Result = TypeVar("Result")
 
 
-async def within_deadline(context: Context, wait: Awaitable[Result]) -> Result:
+class Timed(Protocol):
+    """A call that may have a deadline."""
+
+    def time_remaining(self) -> float | None:
+        """Seconds."""
+        ...
+
+
+async def within_deadline(context: Timed, wait: Awaitable[Result]) -> Result:
     """The answer, or DeadlinePassed if the caller's deadline comes first; the caller's going away cancels this task
     anyway.
     """
@@ -123,7 +131,7 @@ class UpwellService:
             return None
         return None if body is None else opened.header(columns_id) + body
 
-    async def execute(self, request: bytes, context: Context) -> bytes:
+    async def execute(self, request: bytes, context: Timed) -> bytes:
         message = parse_execute(request)
         name = message.cache
         parameters = self._keys[message.key] if len(message.key) <= AT_ONCE else await long_key_parameters(message.key)
@@ -145,7 +153,7 @@ class UpwellService:
     def _demand(self, freshness: bytes) -> Demand:
         return self._system.freshness.demand(self._freshness[freshness])
 
-    async def execute_batch(self, request: bytes, context: Context) -> bytes:
+    async def execute_batch(self, request: bytes, context: Timed) -> bytes:
         message = parse_batch(request)
         keys = message.keys
         if len(keys) > BATCH_KEYS:
@@ -193,7 +201,7 @@ class UpwellService:
             async for request in requests:
                 message = parse_stream(request)
                 try:
-                    self._check_size(len(request), "request")
+                    self.check_size(len(request), "request")
                     parameters = await self._keys.parsed(message.key)
                     demand = self._demand(message.freshness) if message.freshness else None
                     body = self._open.hit(message.cache, parameters) if demand is None or demand.met() else None
@@ -226,7 +234,7 @@ class UpwellService:
                     columns = self._system.caches.open(message.cache, FORMAT).info.columns
                     encode = encoder_for(columns)
                 data = await event_bytes(event, columns, encode)
-                self._check_size(len(data), "event")
+                self.check_size(len(data), "event")
                 try:
                     async with asyncio.timeout(SLOW_SUBSCRIBER_SECONDS):
                         await context.write(data)
@@ -238,8 +246,8 @@ class UpwellService:
     # -- large fills ---------------------------------------------------------------------------------------------------
 
     async def fill(self, requests: AsyncIterator[bytes], context: Context) -> None:
-        self._check_own_sql("Fill")
-        asked = await asked_to_fill(requests, self._check_size)
+        self.check_own_sql("Fill")
+        asked = await asked_to_fill(requests, self.check_size)
         keys = await self._system.fills.held_before(asked.cache, asked.hot) if asked.hot else asked.keys
         try:
             async with aclosing(self._system.fills.fill(asked.cache, keys, asked.by)) as going_on:
@@ -249,7 +257,7 @@ class UpwellService:
             await emptied(keys or [])
 
     async def audit(self, request: bytes, context: Context) -> None:
-        self._check_own_sql("Audit")
+        self.check_own_sql("Audit")
         message = pb.AuditRequest.FromString(request)
         asked = self._system.fills.audit(message.cache, by_of(message.by), repair=message.repair)
         async with aclosing(asked) as going_on:
@@ -258,12 +266,12 @@ class UpwellService:
 
     # -- the rest ------------------------------------------------------------------------------------------------------
 
-    def _check_own_sql(self, what: str) -> None:
+    def check_own_sql(self, what: str) -> None:
         if not self._own_sql:
             raise NotPermitted(f"{what} is switched off here (--grpc-query=off): caches that exist can be read by name")
 
     async def query(self, request: bytes, context: Context) -> bytes:
-        self._check_own_sql("Query")
+        self.check_own_sql("Query")
         message = parse_query(request)
         parameters = await long_parameters(message.parameters)
         freshness = freshness_asked(message.freshness) if message.HasField("freshness") else None
@@ -273,14 +281,14 @@ class UpwellService:
             return await wide_answer_bytes(answer, COLUMNS_AT_ONCE)
         return answer_bytes(answer, 0)
 
-    async def create_cache(self, request: bytes, context: Context) -> bytes:
-        self._check_own_sql("CreateCache")
+    async def create_cache(self, request: bytes, context: Timed) -> bytes:
+        self.check_own_sql("CreateCache")
         message = pb.CreateCacheRequest.FromString(request)
         info = await self._system.caches.create(message.name, message.sql, message.database)
         return pb.CreateCacheResponse(cache=cache_message(info)).SerializeToString()
 
-    async def drop_cache(self, request: bytes, context: Context) -> bytes:
-        self._check_own_sql("DropCache")
+    async def drop_cache(self, request: bytes, context: Timed) -> bytes:
+        self.check_own_sql("DropCache")
         name = pb.DropCacheRequest.FromString(request).name
         await self._system.caches.drop(name)
         self._open.forget(name)
@@ -294,7 +302,7 @@ class UpwellService:
     async def explain_cache(self, request: bytes, context: Context) -> bytes:
         message = pb.ExplainCacheRequest.FromString(request)
         if message.sql:
-            self._check_own_sql("ExplainCache of a text")
+            self.check_own_sql("ExplainCache of a text")
         text, graphviz = await self._system.caches.explain(message.name, message.sql, message.database)
         return pb.ExplainCacheResponse(text=text, graphviz=graphviz).SerializeToString()
 
@@ -342,12 +350,12 @@ class UpwellService:
                 if authorization is not None:
                     self._check_token(context)
                 if len(request) > limit:
-                    self._check_size(len(request), "request")
+                    self.check_size(len(request), "request")
                 answer = at_once(request)
                 if answer is None:
                     answer = await call(request, context)
                 if len(answer) > limit:
-                    self._check_size(len(answer), "answer")
+                    self.check_size(len(answer), "answer")
                 return answer
             except Exception as error:  # noqa: BLE001 - a call's top level; logged by as_upwell_error
                 return await abort(context, error)
@@ -360,7 +368,7 @@ class UpwellService:
                 if self._authorization is not None:
                     self._check_token(context)
                 if isinstance(request, bytes):
-                    self._check_size(len(request), "request")
+                    self.check_size(len(request), "request")
                 await call(request, context)
             except ExceptionGroup as group:  # of execute_stream's tasks and its reading
                 await abort(context, group.exceptions[0])
@@ -369,18 +377,30 @@ class UpwellService:
 
         return handler
 
-    def _check_size(self, size: int, what: str) -> None:
+    def check_size(self, size: int, what: str) -> None:
         if size > self._limit:
             raise MessageTooLarge(f"{what} of {size} bytes: up to {self._limit} are accepted (--max-message-size)")
 
     def _check_token(self, context: Context) -> None:
-        for key, value in context.invocation_metadata() or ():
-            if key == "authorization":
-                given = value if isinstance(value, bytes) else value.encode()
-                if hmac.compare_digest(given, str(self._authorization).encode()):
-                    return
-                raise Unauthenticated(f"the token is not this proxy's, which is in {self.token_is_in}; {CARRIED}")
-        raise Unauthenticated(f"no token: it is in {self.token_is_in}; {CARRIED}")
+        found = (value for key, value in context.invocation_metadata() or () if key == "authorization")
+        given = next(found, None)
+        self.check_token(given.encode() if isinstance(given, str) else given, CARRIED)
+
+    def check_token(self, given: bytes | None, carried: str) -> None:
+        """`given`: what a call carries as its authorization; `carried`: how one does that. Raises Unauthenticated."""
+        if self.is_open or self.has_token(given):
+            return
+        wrong = "the token is not this proxy's, which is" if given else "no token: it is"
+        raise Unauthenticated(f"{wrong} in {self.token_is_in}; {carried}")
+
+    def has_token(self, given: bytes | None) -> bool:
+        """Whether this authorization has the token. Requires: there is one."""
+        return given is not None and hmac.compare_digest(given, str(self._authorization).encode())
+
+    @property
+    def is_open(self) -> bool:
+        """Whether anybody may call, without a token."""
+        return self._authorization is None
 
 
 async def abort(context: Context, error: Exception) -> NoReturn:

@@ -9,32 +9,31 @@ can make a browser believe that the site's name is 127.0.0.1 (DNS rebinding); th
 from __future__ import annotations
 
 import asyncio
-import hmac
-from collections.abc import AsyncGenerator
-from contextlib import aclosing
 from dataclasses import asdict, dataclass
 
 import structlog
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
-from starlette.responses import JSONResponse, PlainTextResponse, Response, StreamingResponse
+from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route, Router
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from external_upquery.address import is_loopback
 from proxy.access.watch import MISS, PASSED
+from proxy.grpc.service import UpwellService
+from proxy.http.calls import Calls, authorization
 from proxy.http.connection import CLIENT_SECONDS, CONNECTIONS
+from proxy.http.errors import failed, refused
 from proxy.http.live import Live
 from proxy.http.metrics import CONTENT_TYPE_LATEST, Metrics
+from proxy.http.streams import Streams
 from proxy.loop.slices import in_slices
 from proxy.port.api import System
-from proxy.settings.config import Config
 from sqltypes.errors import UnknownCache
 
 log = structlog.get_logger("upwell.http")
 
 BODY_BYTES = 1 << 20
-STREAMS = 64  # of `/v1/live` and `/v1/reads`: connections are left for others
 OUTCOMES = ("", MISS, PASSED)
 PROBES = frozenset({"/healthz", "/readyz"})
 HEADERS = (
@@ -44,10 +43,11 @@ HEADERS = (
 )
 
 
-def application(system: System, config: Config, live: Live) -> ASGIApp:
-    """All pages, and what is around each of them."""
-    rights = Rights(config.grpc_token, everybody=config.http_listen.is_loopback)
-    pages, looks = Pages(system, rights), Looks(system, rights, live)
+def application(system: System, service: UpwellService, live: Live, *, loopback: bool) -> ASGIApp:
+    """All pages, and what is around each of them. `service`: of the gRPC listener. `loopback`: whether this listener is
+    there."""
+    rights, streams = Rights(service, everybody=loopback), Streams()
+    pages, looks = Pages(system, rights), Looks(system, rights, live, streams)
     routes = [
         Route("/", pages.index),
         Route("/metrics", pages.metrics),
@@ -57,13 +57,14 @@ def application(system: System, config: Config, live: Live) -> ASGIApp:
         Route("/v1/live", looks.live),
         Route("/v1/reads", looks.reads),
         Route("/v1/caches/{name}/plan", looks.plan),
+        *Calls(system, service, streams, loopback=loopback).routes(),
     ]
-    there = ", ".join(route.path for route in routes)
+    there = ", ".join(dict.fromkeys(route.path for route in routes))
 
     async def not_found(scope: Scope, receive: Receive, send: Send) -> None:
         raise HTTPException(404, f"there is no {scope['path']}: there are {there}")
 
-    return Around(Router(routes, redirect_slashes=False, default=not_found), loopback=config.http_listen.is_loopback)
+    return Around(Router(routes, redirect_slashes=False, default=not_found), loopback=loopback)
 
 
 async def full(scope: Scope, receive: Receive, send: Send) -> None:
@@ -105,15 +106,18 @@ class Around:
             if begun:
                 log.info("connection_failed", why=repr(error))
                 raise
-            await refusal(error)(scope, receive, answer)
+            await refusal(error, as_json=scope["path"].startswith("/v1/"))(scope, receive, answer)
 
 
-def refusal(error: Exception) -> Response:
+def refusal(error: Exception, *, as_json: bool) -> Response:
+    if as_json and not isinstance(error, HTTPException):
+        return failed(error)
     if isinstance(error, HTTPException):
         sentence = error.detail
         if error.status_code == 405:
             sentence = f"accepted are {', '.join(sorted((error.headers or {}).get('Allow', '').split(', ')))}"
-        return told(error.status_code, sentence, **dict(error.headers or {}))
+        make = refused if as_json else told
+        return make(error.status_code, sentence, **dict(error.headers or {}))
     log.error("a page could not be made", exc_info=error)
     return told(500, "an internal error; the proxy's log has it")
 
@@ -164,25 +168,21 @@ def _is_for_this_machine(request: Request) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Rights:
-    """`token`: the gRPC listener's. `everybody`: whether texts are shown without it."""
+    """`service`: knows the gRPC listener's token. `everybody`: whether texts are shown without it."""
 
-    token: str | None
+    service: UpwellService
     everybody: bool
 
     def may_read(self, request: Request) -> bool:
         """Whether the texts of queries are shown."""
-        given = request.headers.get("authorization", "").encode()
-        return self.everybody or (
-            self.token is not None and hmac.compare_digest(given, f"Bearer {self.token}".encode())
-        )
+        return self.everybody or (not self.service.is_open and self.service.has_token(authorization(request)))
 
 
 class Looks:
     """What people see of the proxy, as JSON, once and as it goes on."""
 
-    def __init__(self, system: System, rights: Rights, live: Live) -> None:
-        self._system, self._rights, self._live = system, rights, live
-        self._streams = 0
+    def __init__(self, system: System, rights: Rights, live: Live, streams: Streams) -> None:
+        self._system, self._rights, self._live, self._streams = system, rights, live, streams
 
     async def overview(self, request: Request) -> Response:
         moment = await self._live.now()
@@ -190,7 +190,8 @@ class Looks:
         return Response(body, media_type="application/json")
 
     async def live(self, request: Request) -> Response:
-        return self._stream(self._live.events(texts=self._rights.may_read(request)))
+        self._streams.check()
+        return self._streams.response(self._live.events(texts=self._rights.may_read(request)))
 
     async def reads(self, request: Request) -> Response:
         cache, outcome = (request.query_params.get(name, "") for name in ("cache", "outcome"))
@@ -198,22 +199,9 @@ class Looks:
             raise HTTPException(400, f"outcome={outcome}: miss and passed are accepted")
         if cache and self._system.caches.find(cache) is None:
             raise HTTPException(404, f"there is no cache {cache!r}")
+        self._streams.check()
         watched = self._system.watching.watched(cache, outcome)
-        return self._stream(self._live.reads(watched, texts=self._rights.may_read(request)))
-
-    def _stream(self, events: AsyncGenerator[bytes, None]) -> Response:
-        if self._streams >= STREAMS:
-            raise HTTPException(503, f"more than {STREAMS} clients look at it as it goes on")
-        return StreamingResponse(self._counted(events), media_type="text/event-stream")
-
-    async def _counted(self, events: AsyncGenerator[bytes, None]) -> AsyncGenerator[bytes, None]:
-        self._streams += 1
-        try:
-            async with aclosing(events):
-                async for event in events:
-                    yield event
-        finally:
-            self._streams -= 1
+        return self._streams.response(self._live.reads(watched, texts=self._rights.may_read(request)))
 
     async def plan(self, request: Request) -> Response:
         if not self._rights.may_read(request):

@@ -10,9 +10,10 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
+from proxy.grpc.service import UpwellService
 from proxy.http.live import Live
 from proxy.port.api import System
-from proxy.settings.config import Config
+from proxy.settings.config import Listen
 from sqltypes.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -22,9 +23,11 @@ if TYPE_CHECKING:
 class HttpListener:
     """The listener from `start` to `stop`."""
 
-    def __init__(self, system: System, config: Config) -> None:
+    def __init__(self, system: System, listen: Listen, service: UpwellService) -> None:
+        """`service`: of the gRPC listener, whose calls this one has, too."""
         self._system = system
-        self._config = config
+        self._listen = listen
+        self._service = service
         self._live = Live(system.overviews)
         self._server: asyncio.Server | None = None
         self.connections: Connections | None = None
@@ -35,8 +38,9 @@ class HttpListener:
         from proxy.http.pages import application, full
 
         loop = asyncio.get_running_loop()
-        self.connections = Connections(application(self._system, self._config, self._live), full, loop)
-        host, port = self._config.http_listen.host, self._config.http_listen.port
+        pages = application(self._system, self._service, self._live, loopback=self._listen.is_loopback)
+        self.connections = Connections(pages, full, loop)
+        host, port = self._listen.host, self._listen.port
         try:
             self._server = await loop.create_server(self.connections.connection, host, port)
         except OSError as error:

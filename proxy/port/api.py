@@ -171,6 +171,9 @@ class Cache(Protocol):
     @property
     def columns(self) -> tuple[ResultColumn, ...]: ...
 
+    @property
+    def parameters(self) -> tuple[ParameterInfo, ...]: ...
+
     def hit(self, parameters: Sequence[ParameterValue]) -> bytes | None:
         """The encoded rows (in the format that the cache was opened for) if all keys are held and current, else None.
 

@@ -19,7 +19,7 @@ from proxy.cache.answer_columns import NOT_READY
 from proxy.cache.key_binder import MOST_KEYS, MOST_LISTED, Binding
 from proxy.cache.named_cache import NamedCache
 from proxy.checking.given_hit import GivenHit
-from proxy.port.api import Answer, CacheInfo, Demand, ListLookup, Lookup, ParameterValue, Served
+from proxy.port.api import Answer, CacheInfo, Demand, ListLookup, Lookup, ParameterInfo, ParameterValue, Served
 from proxy.port.faults import guarded
 from proxy.port.reasons import Reason, Why
 from proxy.pump.pump import CATCHING_UP
@@ -65,6 +65,7 @@ class OpenCache:
     generation: int = _of_named("generation")
     name: str = _of_named("name")
     needs: frozenset[str] = _of_named("needs")
+    parameters: tuple[ParameterInfo, ...] = _of_named("parameters")
     relations: frozenset[tuple[str, str]] = _of_named("relations")
 
     @property

@@ -76,10 +76,13 @@ class FakeCache:
         self._database = database
 
     @property
+    def parameters(self) -> tuple[ParameterInfo, ...]:
+        return (ParameterInfo("id", BIGINT, False),)
+
+    @property
     def info(self) -> CacheInfo:
-        parameters = (ParameterInfo("id", BIGINT, False),)
         return CacheInfo(
-            self.name, self._sql, self._database, "maintain", "ready", self.why, parameters, self.columns,
+            self.name, self._sql, self._database, "maintain", "ready", self.why, self.parameters, self.columns,
             keys=len(self.held), bytes=sum(map(len, self.held.values())), hits=7, misses=self.misses, hit_p50_us=3.5,
             made_by=self.made_by, relations=self.relations, passed=5, passed_reason="parameters",
             passed_why="a list of 'bob'", passed_ever={"parameters": 5},

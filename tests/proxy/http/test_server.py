@@ -4,67 +4,27 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import AsyncIterator, Coroutine, Mapping
-from contextlib import asynccontextmanager, suppress
-from pathlib import Path
+from collections.abc import Coroutine
+from contextlib import suppress
 from typing import Any
 
 import pytest
 
 from proxy.http.connection import HEAD_BYTES
 from proxy.http.pages import BODY_BYTES
-from proxy.http.server import HttpListener
-from proxy.settings.config import Config, Listen
 from sqltypes.errors import ConfigError
 from tests.support.fake_system import FakeCaches, FakeSystem
-
-NO_HEADERS: Mapping[str, str] = {}
+from tests.support.http_calls import exchange, get, listener_of, listening
 
 
 def run(scenario: Coroutine[Any, Any, None]) -> None:
     asyncio.run(asyncio.wait_for(scenario, 60))
 
 
-def config(host: str = "127.0.0.1", port: int = 0, token: str | None = None) -> Config:
-    return Config(
-        upstream="", grpc_listen=Listen("127.0.0.1", 0), http_listen=Listen(host, port), memory_limit=1,
-        max_staleness=1, upquery_connections=1, upquery_timeout=1, state_dir=Path(), grpc_token=token,
-    )  # fmt: skip
-
-
 def system() -> FakeSystem:
     made = FakeSystem()
     made.caches.add("story", {})
     return made
-
-
-@asynccontextmanager
-async def listening(made: FakeSystem, settings: Config | None = None) -> AsyncIterator[int]:
-    listener = HttpListener(made, settings or config())
-    port = await listener.start()
-    try:
-        yield port
-    finally:
-        await listener.stop(0)
-
-
-async def exchange(port: int, request: bytes, end: bool = False) -> tuple[str, str]:
-    """(status line, body) of what comes back until the server closes."""
-    reader, writer = await asyncio.open_connection("127.0.0.1", port)
-    writer.write(request)
-    if end:
-        writer.write_eof()
-    answer = (await reader.read()).decode()
-    writer.close()
-    await writer.wait_closed()
-    head, _, body = answer.partition("\r\n\r\n")
-    return head.split("\r\n")[0].removeprefix("HTTP/1.1 "), body
-
-
-def get(path: str, method: str = "GET", headers: Mapping[str, str] = NO_HEADERS, *, close: bool = True) -> bytes:
-    more = {"Connection": "close"} if close else {}
-    lines = "".join(f"{name}: {value}\r\n" for name, value in {"Host": "localhost", **more, **headers}.items())
-    return f"{method} {path} HTTP/1.1\r\n{lines}\r\n".encode()
 
 
 def test_the_four_pages() -> None:
@@ -196,7 +156,7 @@ def test_a_client_that_does_not_take_its_answer_is_cut_off(monkeypatch: pytest.M
     made.why_not_ready = "x" * (32 << 20)
 
     async def scenario() -> None:
-        listener = HttpListener(made, config())
+        listener = listener_of(made)
         port = await listener.start()
         with socket.create_connection(("127.0.0.1", port)) as client:
             client.sendall(get("/readyz"))
@@ -242,7 +202,7 @@ def test_a_page_that_cannot_be_made_tells_nothing() -> None:
 
 def test_query_texts_are_for_loopback_or_for_the_token() -> None:
     async def index(host: str, token: str | None, **headers: str) -> str:
-        async with listening(system(), config(host, token=token)) as port:
+        async with listening(system(), host, token) as port:
             return (await exchange(port, get("/", headers=headers)))[1]
 
     async def scenario() -> None:
@@ -259,7 +219,7 @@ def test_an_address_in_use_is_a_configuration_error() -> None:
     async def scenario() -> None:
         async with listening(system()) as port:
             with pytest.raises(ConfigError, match="cannot listen for HTTP on"):
-                await HttpListener(system(), config(port=port)).start()
+                await listener_of(system(), port=port).start()
 
     run(scenario())
 

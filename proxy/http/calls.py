@@ -1,0 +1,278 @@
+"""`/v1/caches`: reads, subscriptions, and caches made and dropped, for curl and the page's button.
+
+They are gRPC's calls by other words: the service of the gRPC listener has the same rules, limits and answers.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from contextlib import aclosing
+from dataclasses import dataclass, field
+from typing import Any
+
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+
+from proxy.grpc.errors import as_upwell_error
+from proxy.grpc.requests import LIST_VALUES as ROWS
+from proxy.grpc.requests import field_at, key_parameters
+from proxy.grpc.rows import FORMAT
+from proxy.grpc.service import UpwellService
+from proxy.http.errors import error_of, failed
+from proxy.http.spelled import Spelling, key_of_json, key_of_texts, of_wire, text
+from proxy.http.streams import Streams
+from proxy.loop.slices import Slices, in_slices
+from proxy.port.api import SubscriptionEvent, System
+from sqltypes.errors import BadParameters, MalformedRequest, NotPermitted
+from upwell.v1 import upwell_pb2 as pb
+
+CARRIED = "a request carries it as `Authorization: Bearer TOKEN`"
+NEEDED = "beyond loopback reads need a token: --grpc-token-file gives one"
+SERVED = {pb.HIT: "hit", pb.MISS: "miss", pb.PASSED: "passed", pb.SERVED_UNSPECIFIED: ""}
+OTHERWISE = {"pass": pb.PASS, "fail": pb.FAIL}
+HEARTBEAT = 5.0  # seconds without an event, after which a client is looked for
+
+Endpoint = Callable[[Request], Awaitable[Response]]
+
+
+def authorization(request: Request) -> bytes:
+    """What a request carries as such."""
+    return request.headers.get("authorization", "").encode()
+
+
+@dataclass(frozen=True, slots=True)
+class Within:
+    """How long a call may take, as the service asks for it."""
+
+    seconds: float = 30.0
+
+    def time_remaining(self) -> float:
+        return self.seconds
+
+
+@dataclass(slots=True)
+class Cut:
+    """A message with rows or answers in front of its other fields. `parts`: each of those, in bytes; `rest`: the
+    others."""
+
+    parts: list[bytes] = field(default_factory=list)
+    rest: bytes = b""
+
+
+class Calls:
+    """`loopback`: whether the listener is on loopback; there nobody needs a token where gRPC's callers need none."""
+
+    def __init__(self, system: System, service: UpwellService, streams: Streams, *, loopback: bool) -> None:
+        self._system, self._service, self._streams, self._loopback = system, service, streams, loopback
+
+    def routes(self) -> list[Route]:
+        """Those that are read by name come behind `/v1/caches/NAME/...`."""
+        return [
+            Route("/v1/caches", self._guarded(self._create), methods=["POST"]),
+            Route("/v1/caches/{name}/changes", self._guarded(self._changes)),
+            Route("/v1/caches/{name}", self._guarded(self._one)),
+            Route("/v1/caches/{name}", self._guarded(self._many), methods=["POST"]),
+            Route("/v1/caches/{name}", self._guarded(self._drop), methods=["DELETE"]),
+        ]
+
+    def _guarded(self, endpoint: Endpoint) -> Endpoint:
+        """With the token, and with errors as the service has them."""
+
+        async def guarded(request: Request) -> Response:
+            try:
+                if self._service.is_open and not self._loopback:
+                    raise NotPermitted(NEEDED)
+                self._service.check_token(authorization(request), CARRIED)
+                return await endpoint(request)
+            except HTTPException:
+                raise
+            except Exception as error:  # noqa: BLE001 - a call's top level; logged by as_upwell_error
+                return failed(error)
+
+        return guarded
+
+    # -- reads ---------------------------------------------------------------------------------------------------------
+
+    async def _one(self, request: Request) -> Response:
+        """`?key=7`, with a `key` for each parameter."""
+        name = request.path_params["name"]
+        key = self._key(request, name)
+        message = pb.ExecuteRequest(cache=name, key=key, freshness=_freshness(request.query_params))
+        answer = await self._service.execute(message.SerializeToString(), Within())
+        self._service.check_size(len(answer), "answer")
+        cut = await _cut(answer)
+        head = pb.Answer.FromString(cut.rest)
+        told: dict[str, object] = {"cache": head.cache, "served": SERVED[head.served], "position": head.position}
+        told |= {name: value for name, value in (("why", head.why), ("horizon", head.horizon)) if value}
+        told["columns"] = _columns(head.columns)
+        rows = [text(of_wire(pb.Row.FromString(row))) async for row in in_slices(cut.parts)]
+        return _json(text(told)[:-1], ',"rows":[', ",".join(rows), "]}")
+
+    def _key(self, request: Request, name: str) -> pb.Key:
+        given = request.query_params.getlist("key")
+        return key_of_texts(given, self._system.caches.open(name, FORMAT).parameters)
+
+    async def _many(self, request: Request) -> Response:
+        """`{"keys": [...]}`."""
+        asked = await _object(request, {"keys": list, "freshness": dict})
+        name = request.path_params["name"]
+        keys = [key_of_json(key) async for key in in_slices(asked.get("keys", []))]
+        message = pb.ExecuteBatchRequest(cache=name, keys=keys, freshness=_freshness(asked.get("freshness", {})))
+        answer = await self._service.execute_batch(message.SerializeToString(), Within())
+        self._service.check_size(len(answer), "answer")
+        cut = await _cut(answer)
+        head = pb.BatchAnswer.FromString(cut.rest)
+        told = {"cache": head.cache, "position": head.position, "columns": _columns(head.columns)}
+        slices = Slices()
+        answers = [await _answer_of_key(pb.KeyAnswer.FromString(one), slices) for one in cut.parts]
+        return _json(text(told)[:-1], ',"answers":[', ",".join(answers), "]}")
+
+    # -- subscriptions -------------------------------------------------------------------------------------------------
+
+    async def _changes(self, request: Request) -> Response:
+        name = request.path_params["name"]
+        key = self._key(request, name)
+        self._streams.check()
+        events = self._system.subscribe(name, key_parameters(key.SerializeToString()))
+        first = await anext(events, None)  # what cannot be subscribed to fails here
+        return self._streams.response(self._told(name, first, events))
+
+    async def _told(
+        self, name: str, first: SubscriptionEvent | None, events: AsyncGenerator[SubscriptionEvent, None]
+    ) -> AsyncGenerator[bytes, None]:
+        spelling = Spelling(())
+        async with aclosing(events):
+            event = first
+            while event is not None:
+                if event.snapshot:
+                    spelling = Spelling(self._system.caches.open(name, FORMAT).columns)
+                yield await _event(event, spelling)
+                coming = asyncio.ensure_future(anext(events, None))
+                try:
+                    while not (await asyncio.wait((coming,), timeout=HEARTBEAT))[0]:
+                        yield b":\n\n"
+                    event = coming.result()
+                except Exception as error:  # noqa: BLE001 - the stream's top level; logged by as_upwell_error
+                    yield _end(error_of(as_upwell_error(error)))
+                    return
+                finally:
+                    coming.cancel()
+                    await asyncio.gather(coming, return_exceptions=True)
+
+    # -- caches --------------------------------------------------------------------------------------------------------
+
+    async def _create(self, request: Request) -> Response:
+        """`{"sql": ..., "name": ..., "database": ...}`."""
+        asked = await _object(request, {"sql": str, "name": str, "database": str})
+        message = pb.CreateCacheRequest(**asked)
+        made = pb.CreateCacheResponse.FromString(
+            await self._service.create_cache(message.SerializeToString(), Within())
+        ).cache
+        shown = {name: getattr(made, name) for name in ("name", "sql", "database", "mode", "state", "why")}
+        return JSONResponse(shown, 201)
+
+    async def _drop(self, request: Request) -> Response:
+        message = pb.DropCacheRequest(name=request.path_params["name"])
+        await self._service.drop_cache(message.SerializeToString(), Within())
+        return Response(status_code=204)
+
+
+def _json(*parts: str) -> Response:
+    return Response("".join(parts).encode(), media_type="application/json")
+
+
+async def _cut(message: bytes) -> Cut:
+    """The rows of an Answer, or the answers of a BatchAnswer, apart: they are read one by one, in steps."""
+    found, slices, at, rest = Cut(), Slices(), 0, []
+    while at < len(message):
+        tag, first, end = field_at(message, at)
+        if tag == ROWS:
+            found.parts.append(message[first:end])
+            if len(found.parts) % 250 == 0:
+                await slices.turn()
+        else:
+            rest.append(message[at:end])
+        at = end
+    found.rest = b"".join(rest)
+    return found
+
+
+async def _answer_of_key(answer: pb.KeyAnswer, slices: Slices) -> str:
+    if answer.HasField("failure"):
+        failure = answer.failure
+        told = {"reason": failure.reason, "message": failure.message}
+        return text({"error": told | {"errno": failure.errno, "sqlstate": failure.sqlstate}})
+    told = {"served": SERVED[answer.served]}
+    more = (("position", answer.position), ("why", answer.why), ("horizon", answer.horizon))
+    told |= {name: value for name, value in more if value}
+    rows = []
+    for row in answer.rows:
+        rows.append(text(of_wire(row)))
+        await slices.turn()
+    await slices.turn()
+    return f'{text(told)[:-1]},"rows":[{",".join(rows)}]}}'
+
+
+def _columns(columns: Any) -> list[dict[str, str]]:
+    return [{"name": column.name, "type": column.type.name} for column in columns]
+
+
+def _freshness(given: Mapping[str, Any]) -> pb.Freshness | None:
+    """`min_gtid`, `not_before`, `max_staleness`, `wait`, `otherwise`, as texts or as JSON. Raises BadParameters."""
+    found = pb.Freshness()
+    for name, make in (("min_gtid", str), ("not_before", str), ("max_staleness", float), ("wait", float)):
+        if name in given:
+            try:
+                setattr(found, name, make(given[name]))
+            except (TypeError, ValueError):
+                raise BadParameters(f"{name} {given[name]!r:.200} is not accepted: {make.__name__} is") from None
+    if "otherwise" in given:
+        if given["otherwise"] not in OTHERWISE:
+            raise BadParameters(f"otherwise {given['otherwise']!r:.200} is not known: {', '.join(OTHERWISE)} are")
+        found.otherwise = OTHERWISE[given["otherwise"]]
+    return found if found.ByteSize() else None
+
+
+async def _object(request: Request, accepted: Mapping[str, type]) -> dict[str, Any]:
+    """The body, which is a JSON object of such members. Its type must say so: a browser does not let a page of another
+    site send that. Raises MalformedRequest."""
+    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if kind != "application/json":
+        raise MalformedRequest(f"a body of type {kind!r:.100} is not accepted: application/json is")
+    try:
+        given = json.loads(await request.body())
+    except (ValueError, RecursionError) as error:
+        raise MalformedRequest(f"the body is no JSON: {error}") from None
+    if not isinstance(given, dict) or not all(isinstance(given[name], accepted.get(name, _Unknown)) for name in given):
+        shown = ", ".join(f"{name} ({kind.__name__})" for name, kind in accepted.items())
+        raise MalformedRequest(f"the body is to be an object with {shown}, or some of these")
+    return given
+
+
+class _Unknown:
+    """Nothing is of this type."""
+
+
+async def _event(event: SubscriptionEvent, spelling: Spelling) -> bytes:
+    if event.end:
+        return _end({"reason": "subscription_ended", "message": event.end})
+    removed, added = [
+        "[" + ",".join([text(spelling.row(row)) async for row in in_slices(rows)]) + "]"
+        for rows in (event.removed, event.added)
+    ]
+    position = text(event.position)
+    if event.snapshot:
+        return _written("snapshot", f'{{"position":{position},"columns":{text(spelling.columns)},"rows":{added}}}')
+    return _written("change", f'{{"position":{position},"removed":{removed},"added":{added}}}')
+
+
+def _end(told: Mapping[str, object]) -> bytes:
+    return _written("end", text(told))
+
+
+def _written(kind: str, data: str) -> bytes:
+    return f"event: {kind}\ndata: {data}\n\n".encode()
