@@ -41,9 +41,9 @@ $(PY):
 		echo "$(PYTHON) cannot make a virtual environment; on Debian and Ubuntu: apt install python3-venv" >&2; exit 1; }
 
 # The source tree itself is what runs: a .pth file and a two-line command need no build.
-$(RUN_READY): requirements/server.lock | $(PY)
+$(RUN_READY): requirements/server.lock requirements/charts.lock | $(PY)
 	@echo "installing what Upwell needs into $(VENV) (once, about half a minute)"
-	@$(PY) -m pip install -q --disable-pip-version-check --require-hashes -r requirements/server.lock
+	@$(PY) -m pip install -q --disable-pip-version-check --require-hashes -r requirements/server.lock -r requirements/charts.lock
 	@$(PY) -c 'import pathlib, sysconfig; pathlib.Path(sysconfig.get_path("purelib"), "upwell.pth").write_text("$(CURDIR)\n")'
 	@printf '#!/bin/sh\nexec "%s/$(PY)" -P -m upwell "$$@"\n' "$(CURDIR)" > $(VENV)/bin/upwell && chmod +x $(VENV)/bin/upwell
 	@touch $@
@@ -66,7 +66,7 @@ $(SPARK_READY): requirements/spark.lock $(RUN_READY)
 	@touch $@
 
 .PHONY: run demo screen
-run: $(RUN_READY) $(if $(BY_SPARK),spark)  ## a MySQL, the sample, the proxy, and what it gains; serves until Ctrl-C: ARGS=--table for all queries
+run: $(RUN_READY) $(if $(BY_SPARK),spark)  ## a MySQL, the sample, the proxy, and what it gains; serves until Ctrl-C: ARGS=--quick, ARGS=--table for all queries
 	@$(COMPILE)
 	@exec $(PY) -m examples.lobsters.run $(if $(BY_SPARK),--spark) $(ARGS)
 

@@ -7,7 +7,9 @@ was given by UPSTREAM is served as it is: nothing is written to it, but with `--
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import os
+import shutil
 import signal
 import sys
 import tempfile
@@ -21,18 +23,19 @@ import pymysql
 from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-from examples.lobsters import bulk, screen
+from examples.lobsters import bulk, report, screen
 from examples.lobsters.cached import Made, create_caches, wait_until_applied, wait_until_current
+from examples.lobsters.chart import Chart
+from examples.lobsters.closed_load import CLIENTS, ClosedLoad, Pages
 from examples.lobsters.cpu import process_seconds
 from examples.lobsters.data import Shape, shape_of
 from examples.lobsters.direct import Direct
 from examples.lobsters.keyspace import load_keyspace
 from examples.lobsters.load import DATABASE, Connection, connect, database_of, is_loaded, load, progress_bar
 from examples.lobsters.measure import Effort, draw_keys
-from examples.lobsters.pages import PageStream
 from examples.lobsters.proxy_process import ProxyFailed, ProxyProcess
 from examples.lobsters.queries import CATALOGUE, Sample
-from examples.lobsters.two_ports import PAGE_SECONDS, Pair, TwoPorts, all_pairs
+from examples.lobsters.two_ports import Pair, TwoPorts, all_pairs
 from integration.servers.debian_java import provide
 from integration.servers.debian_mysql import mysql_client
 from integration.servers.existing_vitess import ExistingVitess
@@ -43,6 +46,7 @@ from upwell.errors import UpwellError
 
 SEED = 20
 LINE_SECONDS = 10.0
+LOAD_SECONDS, QUICK_SECONDS = 24.0, 8.0  # of pages
 DEMO_ENDS = ["The demo ends here, and the proxy with it. `make run` goes on serving."]
 
 
@@ -61,11 +65,14 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m examples.lobsters.run", description="The Lobsters sample.")
     parser.add_argument("--demo", action="store_true", help="end after the first screen")
     parser.add_argument("--table", action="store_true", help="every query, before the first screen")
-    parser.add_argument("--brief", action="store_true", help="measure for a moment only")
+    parser.add_argument("--quick", action="store_true", help=f"measure for {QUICK_SECONDS:.0f} seconds only")
     parser.add_argument(
         "--spark", action="store_true", help="fill every cache with all its keys by Spark, and audit it"
     )
-    parser.add_argument("--readme", action="store_true", help="put what is printed into README.md")
+    parser.add_argument("--pictures", type=Path, default=report.FOLDER, metavar="DIR", help="where pictures go: build/")
+    parser.add_argument(
+        "--readme", action="store_true", help="put what is printed into README.md, and the picture into docs/"
+    )
     parser.add_argument(
         "--upstream", default=os.environ.get("UPSTREAM", ""), help="an existing MySQL or Vitess; nothing is loaded"
     )
@@ -148,7 +155,9 @@ class Demo:
         if server.private or is_loaded(server):
             if not server.private:
                 self.shape = shape_found(server)
-            measured = screen.measured(self._show(server, proxy, client, serving), serving)
+            shown = self._show(server, proxy, client, serving)
+            pictures = report.write(shown, serving.source, self._about(server), self.options.pictures)
+            measured = [*screen.measured(shown, serving), *pictures]
         else:
             measured = []
         spark = self._fill(client) if self.options.spark else []
@@ -159,6 +168,7 @@ class Demo:
         if self.options.readme:  # the screen of `make run`, or what SPARK=on adds to it
             name, lines = ("spark", spark) if spark else ("screen", [*measured, "", *to_copy])
             screen.README.write_text(screen.with_block(screen.README.read_text(), name, lines))
+            shutil.copy(self.options.pictures / f"{report.NAME}.png", report.PICTURES)
         # Not by the console: Ctrl-C in the middle of its work would have it print the screen once more.
         parts = [part for part in (spark, measured, DEMO_ENDS if self.options.demo else to_copy) if part]
         print("", "\n\n".join("\n".join(part) for part in parts), sep="\n", flush=True)
@@ -166,6 +176,12 @@ class Demo:
             code = proxy.wait()
             raise proxy.failure(f"the proxy has ended by itself, with status {code}")
         return not self.different
+
+    def _about(self, server: Server) -> str:
+        """What is measured on, in words."""
+        version = server.version().split("-")[0]
+        rows = sum(dataclasses.astuple(self.shape)[1:])
+        return f"MySQL {version}, {os.cpu_count()} cores for all, {rows:,} users, stories, comments and votes."
 
     def _load(self, server: Server) -> None:
         started = time.monotonic()
@@ -212,27 +228,48 @@ class Demo:
                 wait_until_applied(client, server.executed())
             else:
                 wait_until_current(client, connection)
-        beside = ExistingServer("127.0.0.1", proxy.mysql_port, server.user, server.password)
-        direct, through = Direct(connection), Direct(self._connected(beside, database_of(server)))
-        seconds = 0.0 if self.options.brief else 0.03
-        ports = TwoPorts(direct, through, client, made, Effort(keys=12, seconds=seconds, runs=100))
-        pairs = self._pairs(ports, made)
-        seen_ms, seen_by = None, ""
-        what = "reading and writing pages" if server.private else "reading pages"
-        with self.busy(f"{what} at both ports"):
-            if server.private:
-                seen_ms, seen_by = ports.write_until_seen()
-            stream = PageStream(self.shape, "N", SEED, writes=server.private)
-            enough = 1.0 if self.options.brief else PAGE_SECONDS
-            pages = ports.pages(readable(server.pid), proxy.pid, stream, enough)
-        if server.private:
-            wait_until_current(client, connection)
-            self._compare_again(ports, made)
-        if self.options.table:
-            self.say("\n".join([*screen.table(pairs, serving.source), ""]))
         for id, why in made.refused.items():
             self.say(f"not cached: {id} ({CATALOGUE[id].title}): {why}")
-        return screen.Shown(pages, made.modes, seen_ms, seen_by, self.compared, self.different)
+        beside = ExistingServer("127.0.0.1", proxy.mysql_port, server.user, server.password)
+        pages = self._load_pages(server, beside, proxy, client, made)
+        direct, through = Direct(connection), Direct(self._connected(beside, database_of(server)))
+        ports = TwoPorts(direct, through, client, made, Effort(keys=12, seconds=0.03, runs=100))
+        written = None
+        with self.busy("comparing answers of both ports, and auditing what is held"):
+            if server.private:
+                wait_until_current(client, connection)
+                written = ports.write_until_seen()
+                wait_until_current(client, connection)
+            self._compare(ports, made)
+            audited = self._audit(client)
+        if self.options.table:
+            self.say("\n".join([*screen.table(self._pairs(ports, made), serving.source), ""]))
+        return screen.Shown(pages, made.modes, written, self.compared, audited, self.different)
+
+    def _load_pages(self, server: Server, beside: Server, proxy: ProxyProcess, client: Client, made: Made) -> Pages:
+        """The closed load at both ports, drawn as it happens."""
+
+        def hits() -> dict[str, int]:
+            found = {cache.name: cache.hits for cache in client.caches()}
+            return {id: found[name] for id, name in made.names.items()}
+
+        alone, through = (
+            [Direct(self._connected(where, database_of(server))) for _ in range(CLIENTS)] for where in (server, beside)
+        )
+        load = ClosedLoad(alone, through, self.shape, readable(server.pid), proxy.pid, hits, writes=server.private)
+        self.say(f"{'reading and writing' if server.private else 'reading'} pages at both ports")
+        source = "vtgate" if isinstance(server, ExistingVitess) else "MySQL"
+        with Chart(self.console, source).shown() as tell:
+            return load.run(QUICK_SECONDS if self.options.quick else LOAD_SECONDS, tell)
+
+    def _audit(self, client: Client) -> int:
+        """Compares all that is held with MySQL: how many answers."""
+        done = [one for one in client.audit() if one.done]
+        for one in done:
+            self.different += len(one.different)
+            for key in one.different[:1]:
+                self.say(f"DIFFERENT {one.cache}: {key}")
+        return sum(one.compared - one.left for one in done)
 
     def _fill(self, client: Client) -> list[str]:
         """Every cache with all its keys, by Spark, and what that took."""
@@ -255,10 +292,10 @@ class Demo:
             self._count(pair.id, pair.keys, pair.differences)
         return pairs
 
-    def _compare_again(self, ports: TwoPorts, made: Made) -> None:
-        """After the writes."""
+    def _compare(self, ports: TwoPorts, made: Made) -> None:
+        """Some answers of each query."""
         for id in made.names:
-            keys = draw_keys(CATALOGUE[id], Sample(self.shape, SEED), 5)
+            keys = draw_keys(CATALOGUE[id], Sample(self.shape, SEED), 2 if self.options.quick else 5)
             expected = {key: ports.direct.read(id, key) for key in keys}
             found = [line for key, rows in expected.items() for line in ports.differences(id, key, rows)]
             self._count(id, len(keys), found)

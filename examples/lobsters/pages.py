@@ -7,10 +7,11 @@ query's columns. Every page is of a logged-in user; all draws are independent.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from itertools import accumulate
+from itertools import accumulate, pairwise
 from random import Random
 from typing import Any
 
@@ -94,6 +95,7 @@ class PageStream:
         mix = {kind: count for kind, count in read_mix().items() if writes or kind in Builder.READS}
         self._kinds = list(mix)
         self._weights = list(accumulate(mix.values()))
+        self._came: Counter[str] = Counter()
         self.number = 0
 
     def __iter__(self) -> Iterator[tuple[str, Page]]:
@@ -102,13 +104,31 @@ class PageStream:
     def __next__(self) -> tuple[str, Page]:
         """The kind of the next page, and the page."""
         self.number += 1
-        kind = self._random.choices(self._kinds, cum_weights=self._weights)[0]
+        kind = self._kind()
         # A seed for each page: what a page draws while it runs does not move the pages after it.
         builder = Builder(self, self._random.getrandbits(64), EPOCH + timedelta(seconds=SPAN_SECONDS + self.number))
         return kind, builder.page(kind)
 
     def draws(self, seed: int) -> tuple[Random, Any]:
         return Random(seed), self._draws
+
+    def _kind(self) -> str:
+        return self._random.choices(self._kinds, cum_weights=self._weights)[0]
+
+
+class EvenStream(PageStream):
+    """The same mix, but each kind comes at even distances: a few pages of it are like many. Which kind comes does not
+    depend on the seed."""
+
+    def _kind(self) -> str:
+        """The one that is furthest behind its part of all pages."""
+        parts = zip(self._kinds, pairwise((0, *self._weights)), strict=True)
+        behind = {
+            kind: (end - begin) * self.number - self._came[kind] * self._weights[-1] for kind, (begin, end) in parts
+        }
+        kind = max(behind, key=behind.__getitem__)
+        self._came[kind] += 1
+        return kind
 
 
 class Builder:

@@ -12,11 +12,13 @@ from pathlib import Path
 from statistics import fmean
 from textwrap import shorten
 
+from examples.lobsters.chart import compared, times
+from examples.lobsters.closed_load import Asked, Pages
 from examples.lobsters.queries import CATALOGUE
-from examples.lobsters.two_ports import Pages, Pair
+from examples.lobsters.two_ports import Pair, Written
 
 WIDTH = 80
-HEIGHT = 24
+HEIGHT = 30
 SHOWN = 6  # queries
 EVICT = "evict"  # the mode of a cache that writes empty
 README = Path(__file__).parents[2] / "README.md"
@@ -26,7 +28,7 @@ MARKS = {"screen": "make screen", "spark": "make screen SPARK=on"}  # blocks of 
 @dataclass(frozen=True)
 class Serving:
     """Where everything is. `user`, `password`: of the account that is shown; "" where it has no password. `source`:
-    what is behind Upwell, in a word. `client`: the command `mysql`."""
+    what is behind Upwell, in a word. `client`: the command `mysql`, "" where there is none."""
 
     mysql: str
     mysql_port: int
@@ -42,14 +44,15 @@ class Serving:
 
 @dataclass(frozen=True)
 class Shown:
-    """What was measured. `seen_ms`: None for a MySQL that is not ours, which is not written to; there is nothing that
-    writes in its pages either. `modes`: of each query's cache."""
+    """What was measured. `written`: None for a MySQL that is not ours, which is not written to; there is nothing that
+    writes in its pages either. `modes`: of each query's cache. `compared`: reads at both ports; `audited`: held answers
+    that were compared with the source; `different`: of both."""
 
     pages: Pages
     modes: Mapping[str, str]
-    seen_ms: float | None
-    seen_by: str
+    written: Written | None
     compared: int
+    audited: int
     different: int
 
 
@@ -57,58 +60,66 @@ def milliseconds(value: float) -> str:
     return f"{value:,.1f}" if value >= 10 else f"{value:.2f}"
 
 
-def times(value: float) -> str:
-    return f"{value:,.0f}x" if value >= 10 else f"{value:.1f}x"
-
-
 def title(id: str) -> str:
     return CATALOGUE[id].title
 
 
 def screen(shown: Shown, serving: Serving) -> list[str]:
-    """The lines: none is wider than WIDTH but that of the log, where its path is."""
+    """The lines: none is wider than WIDTH but those where paths are."""
     return [*measured(shown, serving), "", *addresses(serving)]
 
 
 def measured(shown: Shown, serving: Serving) -> list[str]:
     """The screen without the lines to copy."""
-    verdict = "equal" if not shown.different else f"{shown.different} DIFFERENT"
     return [
         *_pages(shown, serving.source),
-        *_written(shown),
+        *_written(shown, serving.source),
         "",
         *_queries(shown, serving.source),
-        f"{shown.compared:,} answers of both ports compared: {verdict}",
+        verdict(shown),
     ]
 
 
+def verdict(shown: Shown) -> str:
+    found = "equal" if not shown.different else f"{shown.different} DIFFERENT"
+    return f"{shown.compared:,} answers of both ports compared, {shown.audited:,} held ones audited: {found}"
+
+
 def _pages(shown: Shown, source: str) -> list[str]:
-    pages = shown.pages
-    alone, through = pages.alone, pages.through
-    between = ", writes between" if shown.seen_ms is not None else ""
-    lines = [_row(f"A page ({pages.count} at each{between})", f"{source} alone", "with Upwell", "")]
+    alone, through = shown.pages.alone, shown.pages.through
+    between = ", writes between" if shown.written is not None else ""
+    lines = [_row(f"Pages by {shown.pages.clients} clients{between}", f"{source} alone", "with Upwell", "")]
     if alone.mysql_cpu_ms and through.mysql_cpu_ms:
-        lines.append(_times(f"{source}'s CPU", alone.mysql_cpu_ms, through.mysql_cpu_ms, "less"))
-    lines.append(_times("the page's time", alone.page_ms, through.page_ms, "as fast"))
-    lines.append(_row("  Upwell's CPU", "-", f"{milliseconds(through.upwell_cpu_ms)} ms", ""))
-    return lines
+        lines.append(_times(f"{source}'s CPU a page", alone.mysql_cpu_ms, through.mysql_cpu_ms))
+    within = [f"{milliseconds(port.p50_ms)} / {milliseconds(port.p99_ms)}" for port in (alone, through)]
+    return [
+        *lines,
+        _times("a page's time", alone.page_ms, through.page_ms),
+        _row("  half of the pages within / 99 %", within[0], within[1], ""),
+        _row("  pages a second", f"{alone.a_second:.1f}", f"{through.a_second:.1f}", ""),
+        _row("  Upwell's CPU a page", "-", f"{milliseconds(through.upwell_cpu_ms)} ms", ""),
+    ]
 
 
-def _times(what: str, alone: float, through: float, word: str) -> str:
-    return _row(
-        f"  {what}", f"{milliseconds(alone)} ms", f"{milliseconds(through)} ms", f"{times(alone / through)} {word}"
-    )
+def _times(what: str, alone: float, through: float) -> str:
+    gained = compared(alone, through, "less", "more")
+    return _row(f"  {what}", f"{milliseconds(alone)} ms", f"{milliseconds(through)} ms", gained)
 
 
 def _row(what: str, alone: str, through: str, gain: str) -> str:
-    return f"{what:39} {alone:>12} {through:>12}  {gain}".rstrip()
+    return f"{what:34} {alone:>16} {through:>16}  {gain}".rstrip()
 
 
-def _written(shown: Shown) -> list[str]:
-    if shown.seen_ms is None:
+def _written(shown: Shown, source: str) -> list[str]:
+    done = shown.written
+    if done is None:
         return []
-    what = "a hit" if shown.seen_by == "hit" else f"a read ({shown.seen_by})"
-    return [f"A write at MySQL: {what} at Upwell shows it {milliseconds(shown.seen_ms)} ms after the COMMIT"]
+    how = "a hit" if done.served == "hit" else f"a read ({done.served})"
+    return [
+        f"A write, and {how} that shows it {milliseconds(done.ms)} ms after the COMMIT:",
+        f"  at {source}:  {done.write}",
+        f"  at Upwell: {done.read}: upvotes {done.shown[0]} -> {done.shown[1]}",
+    ]
 
 
 def _queries(shown: Shown, source: str) -> list[str]:
@@ -116,22 +127,34 @@ def _queries(shown: Shown, source: str) -> list[str]:
     pages = shown.pages
     first, rest = pages.queries[:SHOWN], pages.queries[SHOWN:]
     emptied = [asked for asked in first if shown.modes.get(asked.id) == EVICT and asked.hits < 1.0]
-    head = f"Queries by share of {source}'s time; ms a read"
-    lines = [f"{head:44} {'share':>5} {source:>9} {'Upwell':>9} {'hits':>5}"]
+    head = f"Queries by share of {source}'s time"
+    lines = [f"{head:40} {'share':>5} {source:>9} {'Upwell':>9} {'gain':>6} {'hits':>5}"]
     for asked in first:
-        name = shorten(title(asked.id), 40, placeholder=" ...") + (" *" if asked in emptied else "")
-        lines.append(_query(f"  {name}", pages.share(asked), asked.mysql_ms, asked.upwell_ms) + f" {asked.hits:>5.0%}")
+        name = shorten(title(asked.id), 36, placeholder=" ...") + (" *" if asked in emptied else "")
+        lines.append(_query(f"  {name}", pages.share(asked), [asked]) + f" {asked.hits:>5.0%}")
     if rest:
-        mysql = [ms for asked in rest for ms in asked.mysql_ms]
-        upwell = [ms for asked in rest for ms in asked.upwell_ms]
-        lines.append(_query(f"  {len(rest)} others", sum(map(pages.share, rest)), mysql, upwell))
-    behind = " * So is the one behind a write to its tables." if emptied and shown.seen_ms is not None else ""
-    return [*lines, f"  A key's first read is {source}'s.{behind}"]
+        lines.append(_query(f"  {len(rest)} others", sum(map(pages.share, rest)), rest))
+    behind = " * So is one after a write to its tables." if emptied and shown.written else ""
+    return [*lines, f"  ms a read. A key's first is {source}'s.{behind}"]
 
 
-def _query(name: str, share: float, mysql: Sequence[float], upwell: Sequence[float]) -> str:
-    shown = (milliseconds(fmean(each)) if each else "-" for each in (mysql, upwell))
-    return "{:44} {:>5.0%} {:>9} {:>9}".format(name, share, *shown)
+def _query(name: str, share: float, asked: Sequence[Asked]) -> str:
+    mysql, upwell = all_ms(asked)
+    return f"{name:40} {share:>5.0%} {shown_mean(mysql):>9} {shown_mean(upwell):>9} {gain(mysql, upwell):>6}"
+
+
+def all_ms(asked: Sequence[Asked]) -> tuple[list[float], list[float]]:
+    """Of all their reads, at either port."""
+    return [ms for each in asked for ms in each.mysql_ms], [ms for each in asked for ms in each.upwell_ms]
+
+
+def shown_mean(ms: Sequence[float]) -> str:
+    return milliseconds(fmean(ms)) if ms else "-"
+
+
+def gain(mysql: Sequence[float], upwell: Sequence[float]) -> str:
+    """How many times the one is of the other, on the mean: below 1 it is a loss."""
+    return times(fmean(mysql) / fmean(upwell)) if mysql and upwell else "-"
 
 
 def mysql_command(serving: Serving) -> str:
@@ -147,13 +170,12 @@ def account(serving: Serving) -> str:
 
 
 def addresses(serving: Serving) -> list[str]:
-    """Three lines to copy, and where the rest is."""
+    """Lines to copy, and where the rest is."""
     return [
-        f"Serving until Ctrl-C. To copy (the account: {account(serving)}):",
-        f"  {mysql_command(serving)}",
+        f"Serving port {serving.mysql_port} until Ctrl-C. To copy (account: {account(serving)}):",
+        *([f"  {mysql_command(serving)}"] if serving.client else []),
         f"  .venv/bin/upwell cache ls --grpc {serving.grpc}",
         f"  curl http://127.0.0.1:{serving.http_port}/",
-        "All caches filled by Spark, and audited: make demo SPARK=on",
         f"{serving.source} itself: {serving.mysql}. Upwell's log:",
         f"  {serving.log}",
     ]
@@ -187,9 +209,11 @@ def outline(lines: Sequence[str]) -> list[str]:
     """The lines without what another run, another machine or another choice of queries prints."""
     found = []
     for line in lines:
-        if line.startswith("  A key's first read"):
+        if line.startswith("  ms a read"):
             line = line.partition(" *")[0]
-        line = re.sub(r"^  (?!\d+ others).*?((?: +[\d.,%-]+){3,})$", r"  ...\1", line)
+        line = re.sub(r"^  (?!\d+ others).*?((?: +(?:-|\d[\d.,%x]*)){3,})$", r"  ...\1", line)
+        line = re.sub(r"x (less|more)$", "x less", line)
+        line = re.sub(r"^As pictures: .*", "As pictures: ...", line)
         line = re.sub(r"^  \S+(?= -h )", "  mysql", line)
         line = re.sub(r"^  /\S+$", "  ...", line)
         found.append(re.sub(r" +", " ", re.sub(r"\d[\d.,]*", "0", line)))

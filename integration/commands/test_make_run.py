@@ -8,8 +8,8 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable
+from itertools import takewhile
 from pathlib import Path
-from urllib.request import urlopen
 
 import pytest
 
@@ -58,17 +58,27 @@ def printed_until(
 
 
 def the_lines_to_copy_work(printed: list[str], state: Path) -> None:
-    """Each of them, as it is printed, by the user of the proxy, whose state is there."""
-    (mysql,) = (line for line in printed if " -h 127.0.0.1 -P " in line)
-    done = subprocess.run(f"{mysql} -e 'SELECT COUNT(*) > 0 FROM stories'", shell=True, capture_output=True, text=True)
-    assert done.stdout.split()[-1:] == ["1"], done.stderr
-    (caches,) = (line for line in printed if " cache ls --grpc " in line)
-    environment = os.environ | {"XDG_STATE_HOME": str(state)}
-    done = subprocess.run(caches, cwd=ROOT, env=environment, shell=True, capture_output=True, text=True)
-    assert "lobsters_u1" in done.stdout, done.stderr
-    (page,) = (line.split()[1] for line in printed if line.startswith("  curl "))
-    with urlopen(page, timeout=60) as answer:
-        assert answer.status == 200
+    """Each of them, as it is printed, from the clone, by the user of the proxy, whose state is there. What the `mysql`
+    client would be typed comes from its standard input."""
+    begin = next(place for place, line in enumerate(printed) if "To copy" in line)
+    lines = [line for line in takewhile(lambda line: line.startswith("  "), printed[begin + 1 :])]
+    answers = [
+        subprocess.run(
+            line,
+            cwd=ROOT,
+            env=os.environ | {"XDG_STATE_HOME": str(state)},
+            shell=True,
+            check=True,
+            timeout=60,
+            input="SELECT COUNT(*) > 0 AS loaded FROM stories; EXPLAIN LAST STATEMENT",
+            capture_output=True,
+            text=True,
+        ).stdout
+        for line in lines
+    ]
+    stories, caches, page = answers
+    assert stories.split()[:2] == ["loaded", "1"] and "passed" in stories
+    assert "lobsters_u1" in caches and "upwell" in page.lower()
 
 
 def test_a_given_mysql_is_served_and_where_nothing_is_cached_the_next_steps_are_told(
@@ -95,14 +105,19 @@ def test_the_demo_prints_no_line_to_copy_for_a_proxy_that_has_ended(
 
 @pytest.mark.timeout(600)
 def test_the_first_screen_is_measured_and_ctrl_c_leaves_nothing(tmp_path: Path) -> None:
-    with begin(tmp_path, "--scale=0.02", "--brief") as command:
+    with begin(tmp_path, "--scale=0.02", "--quick", f"--pictures={tmp_path / 'pictures'}") as command:
         printed = printed_until(command, "^  /.*/upwell.log$", lambda lines: the_lines_to_copy_work(lines, tmp_path))
     text = "\n".join(printed)
-    first = next(place for place, line in enumerate(printed) if line.startswith("A page ("))
+    first = next(place for place, line in enumerate(printed) if line.startswith("Pages by ") and "alone" in line)
     shown = printed[first:]
-    assert len(shown) <= screen.HEIGHT and max(map(len, shown[:-1])) <= screen.WIDTH, text
+    wide = [line for line in shown if len(line) > screen.WIDTH and "/" not in line]
+    assert len(shown) <= screen.HEIGHT and not wide, text
     assert screen.outline(shown) == screen.outline(screen.block_of(screen.README.read_text(), "screen")), text
-    assert "answers of both ports compared: equal" in text
+    assert re.search(r"^[\d,]+ answers of both ports compared, [\d,]+ held ones audited: equal$", text, re.M), text
+    chart = printed[:first]
+    assert max(map(len, chart[chart.index("reading and writing pages at both ports") :])) <= screen.WIDTH, text
+    assert [sum(line.startswith(title) for line in chart) for title in ("MySQL's CPU", "hits, %")] == [1, 1], text
+    assert {path.name for path in (tmp_path / "pictures").iterdir()} == {"first-minute.html", "first-minute.png"}
     assert not Path(printed[-1].strip()).exists()
 
 

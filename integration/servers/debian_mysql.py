@@ -85,9 +85,12 @@ def installation(root: Path) -> Installation:
 
 
 def mysql_client(folder: Path) -> str:
-    """The command `mysql`: the one on PATH, or a script in `folder` that runs the unpacked one, where there is one."""
+    """The command `mysql`: the one on PATH, or a script in `folder` that runs the unpacked one; "" where there is
+    neither."""
+    if shutil.which("mysql"):
+        return "mysql"
     with contextlib.suppress(CannotStart):
-        root = None if shutil.which("mysql") else newest_unpacked(cache_folder())
+        root = newest_unpacked(cache_folder())
         if root is not None and (root / "usr/bin/mysql").is_file():
             server = installation(root)
             command = [*server.command[:-1], str(root / "usr/bin/mysql")]
@@ -96,7 +99,7 @@ def mysql_client(folder: Path) -> str:
             script.write_text(f'#!/bin/sh\nexec {shlex.join(command)} {options} "$@"\n')
             script.chmod(0o755)
             return str(script)
-    return "mysql"
+    return ""
 
 
 def cache_folder() -> Path:

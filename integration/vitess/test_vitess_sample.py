@@ -182,15 +182,19 @@ def test_what_vtgate_refuses_is_not_cached_and_its_refusal_is_the_answer(
     run(scenario)
 
 
-def test_make_run_serves_the_keyspace_and_measures_the_sample_that_is_there(sample: ExistingVitess) -> None:
-    command = (sys.executable, "-m", "examples.lobsters.run", "--demo", "--brief")
+def test_make_run_serves_the_keyspace_and_measures_the_sample_that_is_there(
+    sample: ExistingVitess, tmp_path: Path
+) -> None:
+    command = (sys.executable, "-m", "examples.lobsters.run", "--demo", "--quick", f"--pictures={tmp_path}")
     environment = {**os.environ, "UPSTREAM": sample.url}
     done = subprocess.run(command, env=environment, cwd=ROOT, capture_output=True, text=True, check=False, timeout=600)
     assert done.returncode == 0, done.stdout + done.stderr
     told = [line for line in done.stdout.splitlines() if line.startswith("not cached")]
     assert [line.split()[2] for line in told] == list(REFUSED) and all("correlated" in line for line in told)
-    assert re.search(r"^[\d,]+ answers of both ports compared: equal$", done.stdout, re.MULTILINE)
-    assert re.search(r"^A page .* vtgate alone +with Upwell", done.stdout, re.MULTILINE), done.stdout
+    assert re.search(
+        r"^[\d,]+ answers of both ports compared, [\d,]+ held ones audited: equal$", done.stdout, re.MULTILINE
+    )
+    assert re.search(r"^Pages by .* vtgate alone +with Upwell", done.stdout, re.MULTILINE), done.stdout
 
 
 def test_the_sample_is_not_loaded_into_a_mysql_that_is_given(mysql: Server) -> None:

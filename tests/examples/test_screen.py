@@ -8,9 +8,11 @@ import pytest
 
 from examples.lobsters import screen
 from examples.lobsters.bulk import HEAD
+from examples.lobsters.chart import times
+from examples.lobsters.closed_load import Asked, Pages, Round, Turn
 from examples.lobsters.queries import CATALOGUE
 from examples.lobsters.screen import Serving, Shown, milliseconds
-from examples.lobsters.two_ports import Asked, PageCosts, Pages, Pair
+from examples.lobsters.two_ports import Pair, Written
 
 SERVING = Serving("127.0.0.1:43210", 3307, "127.0.0.1:50051", 8080, "/tmp/upwell-run-x/upwell.log", "root", False, "db")
 
@@ -23,10 +25,20 @@ def asked(id: str, mysql_ms: float, upwell_ms: float = 0.5, hits: float = 1.0) -
     return Asked(id, [mysql_ms] * 10, [upwell_ms] * 10, hits)
 
 
+def words(line: str) -> str:
+    return " ".join(line.split())
+
+
 PAIRS = [pair(id, 1.5**place, 1.0) for place, id in enumerate(list(CATALOGUE)[:17])]
 QUERIES = [asked(id, 20.0 - place) for place, id in enumerate(list(CATALOGUE)[:17])]
-COSTS = Pages(150, PageCosts(80.0, 61.04, 0.0), PageCosts(20.0, 4.217, 3.5), QUERIES)
-SHOWN = Shown(COSTS, {}, 1.94, "hit", 618, 0)
+ALONE = Turn((80.0,) * 100, 6104.0, 0.0, 1000, 0)
+THROUGH = Turn((10.0,) * 90 + (110.0,) * 10, 421.7, 350.0, 1000, 900)
+COSTS = Pages(2, [Round(ALONE, THROUGH, warm=True)], QUERIES)
+WRITTEN = Written(
+    "UPDATE stories SET upvotes = upvotes + 1 WHERE id = 9", "SELECT * FROM stories WHERE id = 9", (3, 4), "hit", 1.94
+)
+SHOWN = Shown(COSTS, {}, WRITTEN, 618, 7_000, 0)
+PICTURES = "As pictures: build/first-minute.html, build/first-minute.png"
 
 
 def test_it_is_one_screen_of_80_columns() -> None:
@@ -40,12 +52,16 @@ def test_it_is_one_screen_of_80_columns() -> None:
 
 
 def test_what_a_page_costs_comes_first() -> None:
-    head, cpu, page, own, written, *_ = screen.screen(SHOWN, SERVING)
-    assert head.split()[:5] == ["A", "page", "(150", "at", "each,"]
-    assert cpu.split() == ["MySQL's", "CPU", "61.0", "ms", "4.22", "ms", "14x", "less"]
-    assert page.split() == ["the", "page's", "time", "80.0", "ms", "20.0", "ms", "4.0x", "as", "fast"]
-    assert own.split() == ["Upwell's", "CPU", "-", "3.50", "ms"]
-    assert written == "A write at MySQL: a hit at Upwell shows it 1.94 ms after the COMMIT"
+    head, cpu, page, within, often, own, written, source, upwell, *_ = screen.screen(SHOWN, SERVING)
+    assert words(head) == "Pages by 2 clients, writes between MySQL alone with Upwell"
+    assert words(cpu) == "MySQL's CPU a page 61.0 ms 4.22 ms 14x less"
+    assert words(page) == "a page's time 80.0 ms 20.0 ms 4.0x less"
+    assert words(within) == "half of the pages within / 99 % 80.0 / 80.0 10.0 / 110.0"
+    assert words(often) == "pages a second 25.0 100.0"
+    assert words(own) == "Upwell's CPU a page - 3.50 ms"
+    assert written == "A write, and a hit that shows it 1.94 ms after the COMMIT:"
+    assert source == "  at MySQL:  UPDATE stories SET upvotes = upvotes + 1 WHERE id = 9"
+    assert upwell == "  at Upwell: SELECT * FROM stories WHERE id = 9: upvotes 3 -> 4"
 
 
 def test_then_the_queries_by_their_share_of_mysqls_time_and_the_rest_in_one_line() -> None:
@@ -53,9 +69,10 @@ def test_then_the_queries_by_their_share_of_mysqls_time_and_the_rest_in_one_line
     first = next(place for place, line in enumerate(lines) if line.startswith("Queries by share"))
     whole = sum(20.0 - place for place in range(17))
     for place, line in enumerate(lines[first + 1 : first + 7]):
-        assert line.split()[-4:] == [f"{(20 - place) / whole:.0%}", milliseconds(20.0 - place), "0.50", "100%"]
+        gain = times((20.0 - place) / 0.5)
+        assert line.split()[-5:] == [f"{(20 - place) / whole:.0%}", milliseconds(20.0 - place), "0.50", gain, "100%"]
     rest = sum(20.0 - place for place in range(6, 17))
-    assert lines[first + 7].split() == ["11", "others", f"{rest / whole:.0%}", milliseconds(rest / 11), "0.50"]
+    assert lines[first + 7].split() == ["11", "others", f"{rest / whole:.0%}", milliseconds(rest / 11), "0.50", "18x"]
 
 
 def test_a_query_that_writes_empty_says_so() -> None:
@@ -65,18 +82,29 @@ def test_a_query_that_writes_empty_says_so() -> None:
     lines = screen.screen(shown, SERVING)
     (marked,) = (line for line in lines if " * " in line and "%" in line)
     assert CATALOGUE[emptied[1].id].title[:30] in marked
-    assert "  A key's first read is MySQL's. * So is the one behind a write to its tables." in lines
+    assert "  ms a read. A key's first is MySQL's. * So is one after a write to its tables." in lines
     for other in (replace(shown, modes=dict.fromkeys(modes, "maintained")), replace(SHOWN, modes=modes)):
-        assert not [line for line in screen.screen(other, SERVING) if "*" in line]
+        assert not [line for line in screen.screen(other, SERVING) if "*" in line and "SELECT" not in line]
 
 
 def test_it_says_what_was_compared_and_where_everything_is() -> None:
     text = "\n".join(screen.screen(SHOWN, SERVING))
-    assert "618 answers of both ports compared: equal" in text
+    assert "618 answers of both ports compared, 7,000 held ones audited: equal" in text
     assert "  mysql -h 127.0.0.1 -P 3307 -u root db\n" in text
     assert "root without a password" in text and "/tmp/upwell-run-x/upwell.log" in text
     unpacked = "\n".join(screen.screen(SHOWN, replace(SERVING, client="/tmp/upwell-run-x/mysql")))
     assert "  /tmp/upwell-run-x/mysql -h 127.0.0.1 -P 3307 -u root db\n" in unpacked
+
+
+def test_no_line_to_copy_names_a_program_that_is_not_there() -> None:
+    text = "\n".join(screen.screen(SHOWN, replace(SERVING, client="")))
+    assert "Serving port 3307" in text and " -h 127.0.0.1" not in text and "curl http" in text
+
+
+def test_a_gain_below_one_is_said_to_be_a_loss() -> None:
+    slower = replace(COSTS, rounds=[Round(THROUGH, ALONE, warm=True)], queries=[asked("S2", 0.5, 1.0, 0.0)])
+    page, query = (line for line in screen.screen(replace(SHOWN, pages=slower), SERVING) if line.startswith("  a "))
+    assert page.split()[-2:] == ["4.0x", "more"] and query.split()[-5:] == ["100%", "0.50", "1.00", "0.5x", "0%"]
 
 
 def test_the_demo_names_nothing_that_has_ended() -> None:
@@ -86,15 +114,17 @@ def test_the_demo_names_nothing_that_has_ended() -> None:
 
 
 def test_answers_that_differ_and_reads_that_are_no_hits_are_not_hidden() -> None:
-    text = "\n".join(screen.screen(replace(SHOWN, different=2, seen_by="passed"), SERVING))
-    assert "618 answers of both ports compared: 2 DIFFERENT" in text
-    assert "a read (passed) at Upwell shows it" in text
+    passed = replace(SHOWN, different=2, written=replace(WRITTEN, served="passed"))
+    text = "\n".join(screen.screen(passed, SERVING))
+    assert "7,000 held ones audited: 2 DIFFERENT" in text
+    assert "a read (passed) that shows it" in text
 
 
 def test_a_mysql_that_is_not_ours_is_not_written_to_so_less_is_told() -> None:
     theirs = replace(SERVING, password=True, database="")
-    unread = replace(COSTS, alone=PageCosts(80.0, None, 0.0), through=PageCosts(20.0, None, 3.5))
-    text = "\n".join(screen.screen(replace(SHOWN, seen_ms=None, pages=unread), theirs))
+    unread = [Round(replace(ALONE, mysql_ms=None), replace(THROUGH, mysql_ms=None), warm=True)]
+    shown = replace(SHOWN, written=None, pages=replace(COSTS, rounds=unread))
+    text = "\n".join(screen.screen(shown, theirs))
     assert "COMMIT" not in text and "MySQL's CPU" not in text and "writes between" not in text
     assert "mysql -h 127.0.0.1 -P 3307 -u root -p\n" in text and "your account at MySQL" in text
 
@@ -113,7 +143,9 @@ def test_every_query_is_in_the_table() -> None:
 
 def test_readme_shows_what_the_command_prints() -> None:
     shown = screen.block_of(screen.README.read_text(), "screen")
-    assert screen.outline(shown) == screen.outline(screen.screen(SHOWN, replace(SERVING, database="lobsters")))
+    serving = replace(SERVING, database="lobsters")
+    printed = [*screen.measured(SHOWN, serving), PICTURES, "", *screen.addresses(serving)]
+    assert screen.outline(shown) == screen.outline(printed)
 
 
 def test_readme_shows_what_filling_by_spark_prints() -> None:
