@@ -61,20 +61,20 @@ def test_database_of_the_composition_has_what_the_change_stream_needs() -> None:
 
 def test_ports_are_published_on_loopback_only() -> None:
     published = re.findall(r'^      - "(\S+:\d+)"$', COMPOSE, re.M)
-    assert len(published) == 4
+    assert len(published) == 6
     assert all(port.startswith("127.0.0.1:") for port in published)
 
 
 def test_every_published_port_can_be_another() -> None:
     chosen = re.findall(r'^      - "127.0.0.1:\$\{(\w+):-(\d+)\}:(\d+)"$', COMPOSE, re.M)
-    assert len({name for name, _, _ in chosen}) == 4
+    assert len({name for name, _, _ in chosen}) == 6
     assert all(usual == inside for _, usual, inside in chosen)
     comment = COMPOSE.partition("\nservices:")[0]
     assert all(f"{name}=" in comment for name, _, _ in chosen)
 
 
 def test_everything_comes_back_after_a_crash() -> None:
-    for name in ("mysql", "upwell", "sample"):
+    for name in ("mysql", "upwell", "sample", "prometheus", "grafana"):
         assert "    restart: unless-stopped\n" in service(name), name
 
 
@@ -97,3 +97,22 @@ def test_addresses_inside_the_composition_are_its_services() -> None:
     services = set(re.findall(r"^  (\w+):$", COMPOSE.split("\nvolumes:")[0], re.M))
     hosts = set(re.findall(r"mysql://\w+:\w+@(\w+):3306", COMPOSE)) | set(re.findall(r"UPWELL_GRPC: (\w+):", COMPOSE))
     assert hosts and hosts <= services
+
+
+def test_every_file_that_is_mounted_exists_and_lies_where_it_is_looked_for() -> None:
+    mounted = dict(re.findall(r"^      - \./(\S+?):(/\S+?):ro$", COMPOSE, re.M))
+    assert len(mounted) == 6 and all((ROOT / source).exists() for source in mounted)
+    places = set(mounted.values())
+    monitoring = ROOT / "deploy/monitoring"
+    assert set(re.findall(r"^  - (/\S+)$", (monitoring / "prometheus.yaml").read_text(), re.M)) <= places
+    assert re.findall(r"--config.file=(\S+)", COMPOSE)[0] in places
+    assert re.findall(r"^      path: (\S+)$", (monitoring / "grafana/boards.yaml").read_text(), re.M)[0] in places
+    home = re.findall(r"HOME_DASHBOARD_PATH: (\S+)", COMPOSE)[0]
+    folder = next(source for source, place in mounted.items() if home.startswith(f"{place}/"))
+    assert (ROOT / folder / Path(home).name).exists()
+
+
+def test_addresses_of_the_monitoring_are_services() -> None:
+    monitoring = ROOT / "deploy/monitoring"
+    assert '"upwell:8080"' in (monitoring / "prometheus.yaml").read_text() and "0.0.0.0:8080" in service("upwell")
+    assert "http://prometheus:9090" in (monitoring / "grafana/datasource.yaml").read_text() and service("prometheus")

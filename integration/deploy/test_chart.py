@@ -20,6 +20,7 @@ pytestmark = pytest.mark.timeout(900)  # the first one builds helm
 
 ROOT = Path(__file__).resolve().parents[2]
 CHART = ROOT / "deploy/helm/upwell"
+MONITORING = ROOT / "deploy/monitoring"
 OLDEST, NEWEST = "1.27", "1.37"  # versions of Kubernetes
 UPSTREAM = {"upstream": {"url": "mysql://upwell:secret@db.example:3306/shop"}}
 EVERYTHING: Mapping[str, Any] = {
@@ -38,6 +39,8 @@ EVERYTHING: Mapping[str, Any] = {
         "upstreamPorts": [3306, 15991],
     },
     "serviceMonitor": {"enabled": True, "labels": {"release": "prometheus"}},
+    "prometheusRule": {"enabled": True, "labels": {"release": "prometheus"}},
+    "grafanaBoards": {"enabled": True},
     "podAnnotations": {"x": "y"},
     "podLabels": {"team": "data"},
     "nodeSelector": {"disk": "ssd"},
@@ -65,9 +68,9 @@ def objects(text: str) -> list[Object]:
     return [one for one in yaml.safe_load_all(text) if one is not None]
 
 
-def only(found: Sequence[Object], kind: str) -> Object:
-    (one,) = (one for one in found if one["kind"] == kind)
-    return one
+def first(found: Sequence[Object], kind: str) -> Object:
+    """The first one of this kind."""
+    return next(one for one in found if one["kind"] == kind)
 
 
 @pytest.mark.parametrize("values", CASES.values(), ids=CASES)
@@ -97,9 +100,9 @@ def test_what_kubernetes_does_not_know_is_found(tmp_path: Path) -> None:
 
 def settings_of(found: Sequence[Object], tmp_path: Path) -> Config:
     """As the proxy in the pod reads them, from the volumes that the pod has."""
-    pod = only(found, "StatefulSet")["spec"]["template"]["spec"]
+    pod = first(found, "StatefulSet")["spec"]["template"]["spec"]
     mounts = {mount["name"]: mount["mountPath"] for mount in pod["containers"][0]["volumeMounts"]}
-    text = only(found, "ConfigMap")["data"]["upwell.toml"]
+    (text,) = (one["data"]["upwell.toml"] for one in found if "upwell.toml" in one.get("data", ()))
     cert, key = certificate(tmp_path)
     contents = {
         "upstream": "mysql://upwell:secret@db.example:3306/shop",
@@ -139,7 +142,7 @@ def test_without_settings_grpc_is_the_pods_own(tmp_path: Path) -> None:
 @pytest.mark.parametrize("values", CASES.values(), ids=CASES)
 def test_its_objects_fit_together(tmp_path: Path, values: Mapping[str, Any]) -> None:
     found = objects(rendered(tmp_path, values))
-    spec = only(found, "StatefulSet")["spec"]
+    spec = first(found, "StatefulSet")["spec"]
     pod, labels = spec["template"]["spec"], spec["template"]["metadata"]["labels"]
     (container,) = pod["containers"]
     ports = {port["name"] for port in container["ports"]}
@@ -170,12 +173,22 @@ def test_kinds_are_those_that_are_asked_for(tmp_path: Path) -> None:
     least = [one["kind"] for one in objects(rendered(tmp_path, UPSTREAM))]
     assert sorted(least) == ["ConfigMap", "Secret", "Service", "Service", "StatefulSet"]
     everything = {one["kind"] for one in objects(rendered(tmp_path, EVERYTHING))}
-    assert everything == set(least) - {"Secret"} | {"NetworkPolicy", "PodDisruptionBudget", "ServiceMonitor"}
+    more = {"NetworkPolicy", "PodDisruptionBudget", "ServiceMonitor", "PrometheusRule"}
+    assert everything == set(least) - {"Secret"} | more
+
+
+def test_alerts_and_boards_are_those_of_the_folder_for_monitoring(tmp_path: Path) -> None:
+    found = objects(rendered(tmp_path, EVERYTHING))
+    assert first(found, "PrometheusRule")["spec"] == yaml.safe_load((MONITORING / "alerts.yaml").read_text())
+    (boards,) = (one for one in found if one["metadata"]["name"] == "shop-upwell-boards")
+    read = {path.name: json.loads(path.read_text()) for path in (MONITORING / "boards").iterdir()}
+    assert {name: json.loads(text) for name, text in boards["data"].items()} == read
+    assert boards["metadata"]["labels"]["grafana_dashboard"] == "1"
 
 
 def test_other_settings_make_new_pods(tmp_path: Path) -> None:
     sums = [
-        only(objects(rendered(tmp_path, values)), "StatefulSet")["spec"]["template"]["metadata"]["annotations"]
+        first(objects(rendered(tmp_path, values)), "StatefulSet")["spec"]["template"]["metadata"]["annotations"]
         for values in (UPSTREAM, UPSTREAM | {"settings": {"auto-cache": "on"}})
     ]
     assert sums[0] != sums[1]
@@ -200,7 +213,7 @@ def test_what_cannot_be_meant_is_refused(tmp_path: Path, values: Mapping[str, An
 
 
 def test_a_release_that_is_called_upwell_does_not_repeat_it(tmp_path: Path) -> None:
-    assert only(objects(rendered(tmp_path, UPSTREAM, "upwell")), "StatefulSet")["metadata"]["name"] == "upwell"
+    assert first(objects(rendered(tmp_path, UPSTREAM, "upwell")), "StatefulSet")["metadata"]["name"] == "upwell"
 
 
 def test_its_version_is_that_of_upwell() -> None:

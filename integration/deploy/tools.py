@@ -44,6 +44,22 @@ def systemd_analyze() -> Command:
     return loader, option, f"{own}:{folders}", str(root / "usr/bin/systemd-analyze")
 
 
+def of_prometheus(name: str) -> Command:
+    if program := shutil.which(name):
+        return (program,)
+    return (str(debian("prometheus", ("prometheus",)) / "usr/bin" / name),)
+
+
+@or_left_out
+def prometheus() -> Command:
+    return of_prometheus("prometheus")
+
+
+@or_left_out
+def promtool() -> Command:
+    return of_prometheus("promtool")
+
+
 @or_left_out
 def helm() -> Command:
     """Built by Go: a minute and a half of a processor, the first time."""

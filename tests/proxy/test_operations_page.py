@@ -1,4 +1,4 @@
-"""docs/operations.md names every setting, with its default."""
+"""docs/operations.md names every setting, with its default; docs/alerts.md names log lines that are written."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from pathlib import Path
 
 from proxy.settings.config import SETTINGS
 
-PAGE = (Path(__file__).resolve().parents[2] / "docs/operations.md").read_text()
+ROOT = Path(__file__).resolve().parents[2]
+PAGE = (ROOT / "docs/operations.md").read_text()
 
 
 def documented() -> dict[str, str]:
@@ -25,3 +26,10 @@ def test_defaults_are_the_ones_that_count() -> None:
     for setting in SETTINGS:
         if setting.default not in (None, "false"):
             assert setting.default in shown[setting.name], setting.name
+
+
+def test_log_lines_of_the_alerts_are_written_somewhere() -> None:
+    alerts = (ROOT / "docs/alerts.md").read_text()
+    named = re.findall(r"[Ll]og lines? `([^`]+)`", alerts)
+    code = "".join(path.read_text() for name in ("proxy", "vstream") for path in (ROOT / name).rglob("*.py"))
+    assert named and [name for name in named if f'"{name}"' not in code] == []

@@ -105,6 +105,11 @@ GROUPS = (
         paths=("external_upquery/", "proxy/cache/key_binder.py", "proxy/mysql/reads/routes.py", *MEANING),
     ),
     Group("the chart", ("integration/deploy/test_chart.py",), paths=("deploy/helm/", "proxy/settings/")),
+    Group(
+        "boards and alerts",
+        ("integration/deploy/test_monitoring.py",),
+        paths=("deploy/monitoring/", "docs/alerts.md", "proxy/http/", "proxy/port/", "proxy/system/"),
+    ),
     Group("Docker", ("integration/servers/test_docker.py",)),
 )
 
