@@ -319,9 +319,14 @@ class Engine:
             self.fills.waits.remove(fill)
             fill.waiting = False
             self.fills.end(fill)
+        return self.reads.fail(reads, error) + self.empty(reader)
+
+    def empty(self, reader: ReaderNode) -> list[Effect]:
+        """Makes holes of all that the reader's answers are made of, as a TRUNCATE of its tables does; what is shared
+        with other readers goes, too. Subscribers are told of what changes by that: nothing, where all was right."""
         for node in reader.nodes:
             node.clear()
-        return self.reads.fail(reads, error) + self.between()
+        return self.between()
 
     def tick(self) -> list[Effect]:
         """To be called now and then: drops answers that have waited too long for the position."""

@@ -33,8 +33,8 @@ class Ring(Generic[RecordT]):
         self.position = MutableGtidSet(
             start
         )  # P: all that was received; between two transactions also all that is processed
-        self._max_transactions = max_transactions
-        self._max_weight = max_weight
+        self.max_transactions = max_transactions
+        self.max_weight = max_weight
         # (number, GTID, record, bytes that it occupies), oldest first, and by GTID those with a record.
         self._order: deque[tuple[int, Gtid, RecordT | None, int]] = deque()
         self._records: dict[Gtid, tuple[int, Gtid, RecordT, int]] = {}
@@ -54,8 +54,10 @@ class Ring(Generic[RecordT]):
             held = self._records[gtid] = self.pushed, gtid, record, weight
             self._order.append(held)
             self._weight += weight
-        if len(self._order) > self._max_transactions or self._weight > self._max_weight:
+        if len(self._order) > self.max_transactions or self._weight > self.max_weight:
             self._drop_oldest()
+            if self._weight > self.max_weight:  # it comes down to a lowered limit, too
+                self._drop_oldest()
 
     def forget(self) -> Iterator[None]:
         """Drops everything held, for example because the records lack a column that is wanted from now on.

@@ -35,13 +35,13 @@ from external_upquery.pool import Packet
 from planner.matcher import QueryMatcher
 from proxy.access.log import AccessLog
 from proxy.access.writer import AccessWriter
+from proxy.apply import Automatic, Running, limits_of, mysql_options
 from proxy.auto.fill_budget import FillBudget
 from proxy.cache.evidence import EarnedFile
 from proxy.catalog.automatic_file import SavedAutomatic
 from proxy.catalog.catalog import Catalog
 from proxy.catalog.definition_file import StateStore
 from proxy.catalog.distrusted import Doubts
-from proxy.catalog.limits import CacheLimits
 from proxy.checking.earning import Earning
 from proxy.fills.fills import Bulk
 from proxy.fills.spark_process import SparkProcess
@@ -52,18 +52,18 @@ from proxy.http.server import HttpListener
 from proxy.loop.periodic import Share
 from proxy.mysql.login.certificate import server_context
 from proxy.mysql.login.handshake import login_settings
-from proxy.mysql.reads.rights import is_admin
 from proxy.mysql.session.listener import MysqlListener
 from proxy.mysql.session.open_sessions import OpenSessions
-from proxy.mysql.session.shared import MysqlOptions, Shared
+from proxy.mysql.session.shared import Shared
 from proxy.mysql.wire import rows as mysql_rows
 from proxy.planning.process import warm_up
 from proxy.port.api import WireFormat
 from proxy.port.changes import Changes
-from proxy.pump.memory_guard import MemoryGuard, map_large_blocks
+from proxy.pump.memory_guard import MemoryGuard, map_large_blocks, ring_bytes
 from proxy.pump.pump import Pump
 from proxy.pump.wire_formats import WireFormats
 from proxy.settings.config import Config
+from proxy.settings.in_effect import LiveSettings
 from proxy.settings.machine import is_open
 from proxy.source import clock as source_clock
 from proxy.source import zones as source_zones
@@ -107,7 +107,6 @@ class App:
     """A running proxy. Ports are those in fact bound. `grpc_token`: what callers must send, None: nothing.
     `failed_look`: how the last failure of `keep` was."""
 
-    config: Config
     router: Router
     engine: Engine
     source: Source
@@ -121,22 +120,25 @@ class App:
     http_port: int = 0
     mysql_port: int = 0
     mysql: MysqlListener | None = None
-    grpc: GrpcListener | None = None
+    running: Running | None = None  # once there are listeners
     failed_look: Exception | None = None
 
     def __post_init__(self) -> None:
         self.checks = Share(CHECKS_REST, monotonic)
-        self.automatic: SavedAutomatic | None = None
-        if self.router.auto_cache is not None:
-            folder, name = self.config.state_dir, name_of(self.config, self.source)
-            self.automatic = SavedAutomatic(folder, name, self.catalog, self.router.auto_cache)
-            self.automatic.take_back()
+        folder, name = self.config.state_dir, name_of(self.config, self.source)
+        self.automatic = Automatic(self.router, lambda auto: SavedAutomatic(folder, name, self.catalog, auto))
+        self.automatic.follow(self.config.auto_cache)
+        self.guard = MemoryGuard(self.engine, self.config.memory_limit)
         tolerance = self.config.mysql.clock_tolerance
         self.clock = SourceClock(lambda: source_clock.ask(self.executor), tolerance=tolerance)
         ask = source_zones.ask if self.source.session_trackers else source_zones.ask_name
         self.zones = SourceZones(
             lambda name: ask(self.executor, name), lambda: self.stream.connected, self.sessions.note_zones
         )
+
+    @property
+    def config(self) -> Config:
+        return self.router.settings.config
 
     @property
     def system(self) -> Router:
@@ -153,13 +155,13 @@ class App:
 
 def engine_for(config: Config, source: Source) -> Engine:
     """An empty engine at the stream's position. The ring gets a tenth of the memory limit at most."""
-    stream, ring = source.stream, max(4 << 20, config.memory_limit // 10)
+    stream = source.stream
     return Engine(
         stream.position,
         config.memory_limit,
         monotonic,
         ring_transactions=50_000,
-        ring_bytes=ring,
+        ring_bytes=ring_bytes(config.memory_limit),
         ahead_fills=config.ahead_fills,
         exact_fills=config.exact_fills,
         followed=partial(getattr, stream, "history"),
@@ -191,7 +193,7 @@ async def _running(config: Config, formats: Mapping[str, WireFormat]) -> AsyncIt
     engine = engine_for(config, source)
     state, doubts, earned = kept_of(config, source)
     wires = formats_of(formats)
-    budget = FillBudget() if config.auto_cache is not None else None
+    budget = FillBudget()
     earning = Earning(config.verify_new_caches, earned.loaded(), version)
     beside = followers_of(engine, source, wires, earning, budget)
     pump = Pump(engine, executor, config.upquery_timeout, source.find_shards, wires, beside.always, beside.waiting)
@@ -213,9 +215,11 @@ async def _running(config: Config, formats: Mapping[str, WireFormat]) -> AsyncIt
         unnamed=upstream.database if source.bare_names is not None else "",
     )
     fills = fills_of(config, source, engine, pump, catalog)
-    router = Router(config, source, version, engine, pump, catalog, matcher, fills, beside, budget, changes)
+    router = Router(
+        LiveSettings(config), source, version, engine, pump, catalog, matcher, fills, beside, budget, changes
+    )
     adopt(catalog, config, upstream, state)
-    app = App(config, router, engine, source, catalog, watch_of(engine, source, router), earned, sessions, packet)
+    app = App(router, engine, source, catalog, watch_of(engine, source, router), earned, sessions, packet)
     events.connect(router, catalog, app.zones)
     await app.zones.look(source_zones.SYSTEM)
     background = asyncio.get_running_loop().create_task(keep(app))
@@ -250,10 +254,9 @@ async def stop(app: App, listeners: Sequence[Listener]) -> None:
         await app.router.reads.access_log.close()
     await app.router.fills.close()
     app.router.proxied.close()
+    await app.automatic.close()
     await app.catalog.close()
     await asyncio.to_thread(app.earned.close)
-    if app.automatic is not None:
-        await asyncio.to_thread(app.automatic.close)
     await app.source.stop(KILLS)
 
 
@@ -267,11 +270,6 @@ def adopt(catalog: Catalog, config: Config, upstream: Upstream, state: StateStor
         log.info("caches_of_an_earlier_run", count=len(remembered), names=names + more, file=str(state.path))
     for definition in [*(cache.within(upstream.database) for cache in config.caches), *remembered]:
         catalog.adopt(definition.name, definition.sql, definition.database, definition.made_by)
-
-
-def limits_of(config: Config) -> CacheLimits:
-    admins = config.admin_users
-    return CacheLimits(config.max_caches, config.max_caches_per_account, lambda account: is_admin(account, admins))
 
 
 def fills_of(config: Config, source: Source, engine: Engine, pump: Pump, catalog: Catalog) -> Fills:
@@ -371,11 +369,13 @@ async def listen(app: App, upstream: Upstream, matcher: QueryMatcher) -> list[Li
     """Opens the listeners, and the access log. Raises ConfigError where an address cannot be bound."""
     config = app.config
     options = grpc_options(config)
-    app.grpc = grpc = GrpcListener(app.router, options)
+    grpc = GrpcListener(app.router, options)
+    app.mysql = mysql = mysql_listener(app, upstream, matcher)
+    running = Running(app.router, app.catalog, app.automatic, app.guard, app.clock, mysql, grpc, upstream.database)
+    app.running, app.router.settings.apply = running, running.apply()
     app.grpc_port, app.grpc_token = await grpc.start(), options.token
     http = HttpListener(app.router, config.http_listen, grpc.service)
     app.http_port = await http.start()
-    app.mysql = mysql = mysql_listener(app, upstream, matcher)
     app.router.session_figures = mysql.shared.figures
     app.router.watching.sessions = mysql.shared.on_passed
     app.mysql_port = await mysql.start()
@@ -416,31 +416,22 @@ def grpc_options(config: Config) -> GrpcOptions:
 def mysql_listener(app: App, upstream: Upstream, matcher: QueryMatcher) -> MysqlListener:
     """The listener for MySQL's protocol. Raises ConfigError."""
     settings = app.config.mysql
-    options = MysqlOptions(
-        host=settings.listen.host,
-        port=settings.listen.port,
-        transactions=settings.transactions,
-        read_your_writes=settings.read_your_writes,
-        own_writes_wait=settings.own_writes_wait,
-        largest_command=settings.largest_packet,
-        connections=settings.connections,
-        idle=settings.idle,
-        admins=app.config.admin_users,
-    )
     tls = None if settings.tls == "off" else server_context(settings.certificate, settings.key)
     tracks = app.source.session_trackers
     logins = login_settings(upstream, tls, client_tls_required=settings.tls == "required")
     admission = Admission(upstream, app.router.freshness.answers)
     shared = Shared(
         app.router,
-        options,
+        mysql_options(app.config),
         matcher,
         app.router.proxied,
         utc=app.clock.utc if tracks else lambda: None,  # each shard has a clock of its own
         micros=app.clock.micros,
         zones=app.zones,
         lives=admission.lives,
-        positions=None if tracks else lambda: asyncio.wait_for(app.executor.history(), settings.own_writes_wait),
+        positions=None
+        if tracks
+        else lambda: asyncio.wait_for(app.executor.history(), app.config.mysql.own_writes_wait),
         packet=app.packet,
         sessions=app.sessions,
     )
@@ -451,7 +442,6 @@ async def keep(app: App) -> None:
     """What must happen now and then. A look that fails is logged, and the next is made all the same: without the gate,
     stale hits would be served for ever.
     """
-    guard = MemoryGuard(app.engine, app.config.memory_limit)
     beyond = 0
     app.router.fills.warm_up.start()
     try:
@@ -459,7 +449,7 @@ async def keep(app: App) -> None:
             await asyncio.sleep(TICK)
             app.router.gate.tick()
             try:
-                beyond = look(app, guard, beyond)
+                beyond = look(app, beyond)
             except Exception as error:
                 app.failed_look = error
                 log.exception("what must happen now and then has failed")
@@ -469,11 +459,9 @@ async def keep(app: App) -> None:
         await app.zones.close()
         await app.router.clock_keys.close()
         await app.router.overviews.close()
-        if app.router.auto_cache is not None:
-            await app.router.auto_cache.close()
 
 
-def look(app: App, guard: MemoryGuard, beyond: int) -> int:
+def look(app: App, beyond: int) -> int:
     """At the stream, memory, answers that wait too long, caches that could not be planned. `beyond` and what is
     returned: see `stream_doubt`. Raises AssertionError where an invariant is checked and broken."""
     followed, lag = app.stream.history, app.stream.lag()
@@ -487,7 +475,7 @@ def look(app: App, guard: MemoryGuard, beyond: int) -> int:
     if doubt:
         app.stream.reconnect(doubt)
     beyond = app.engine.memory.counters.get("fills_beyond_stream", 0)
-    guard.tick()
+    app.guard.tick()
     app.router.pump.tick()
     app.router.sampler.tick()
     app.router.clock_keys.tick()
@@ -499,10 +487,7 @@ def look(app: App, guard: MemoryGuard, beyond: int) -> int:
         app.mysql.tick()
     app.catalog.retry()
     app.earned.tick(monotonic())
-    if app.router.auto_cache is not None:
-        app.router.auto_cache.tick()
-    if app.automatic is not None:
-        app.automatic.tick(monotonic())
+    app.automatic.tick(monotonic())
     if app.config.check:
         app.checks.tick(app.engine.check_invariants)
     return beyond

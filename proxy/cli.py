@@ -15,7 +15,7 @@ import sys
 import traceback
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, TextIO
 
 import click
@@ -27,7 +27,7 @@ from external_upquery.address import parse_upstream
 from proxy.loop.log_lines import LogLines, Rate
 from proxy.loop.service_manager import ServiceManager
 from proxy.settings.config import BY_NAME, SETTINGS, Config, Setting, from_process, upstream_from_process
-from proxy.settings.machine import clients_within, raise_open_files, too_few_files
+from proxy.settings.machine import raise_open_files, too_few_files
 from sqltypes.errors import ConfigError, UpwellError
 from upwell.command import Failed, json_option, print_json
 from upwell.form import form
@@ -112,16 +112,14 @@ async def until_stopped(config: Config, read: Callable[[], Config]) -> None:
         files, mysql = raise_open_files(), config.mysql
         wanted = mysql.connections if mysql.connections_given else min(mysql.connections, FEW_CLIENTS)
         complaints = {"few_open_files": too_few_files(files, wanted), "stale_modules": form().stale}
-        # Whoever comes beyond these is told (1040): without a file left, nobody could be.
-        mysql = replace(mysql, connections=min(mysql.connections, max(1, clients_within(files))))
-        async with running(replace(config, mysql=mysql)) as app:
+        async with running(config) as app:
             started.set()
             for event, why in complaints.items():  # of one that starts: what does not has one line to say
                 if why:
                     log.warning(event, why=why)
 
             told = loop.create_task(manager.keep_told(lambda: status_line(app)))
-            await serve_until(stop, app, config, reloading, read, manager)
+            await serve_until(stop, app, reloading, read, manager)
         told.cancel()
 
     serving = loop.create_task(session())
@@ -144,19 +142,17 @@ async def until_stopped(config: Config, read: Callable[[], Config]) -> None:
 async def serve_until(
     stop: asyncio.Event,
     app: App,
-    config: Config,
     reloading: asyncio.Event,
     read: Callable[[], Config],
     manager: ServiceManager,
 ) -> None:
     """Returns when `stop` is set and balancers have had `shutdown_delay` to notice. Reads the configuration anew each
     time that `reloading` is set."""
-    from proxy.reload import reload  # here for the same reason as `running`
 
     async def read_again() -> None:
-        nonlocal config
         manager.reloading()
-        config = await reload(app, config, read, set_level)
+        if app.running is not None:
+            await app.running.reload(read)
         manager.tell("READY=1")
 
     manager.tell("READY=1")
@@ -166,7 +162,7 @@ async def serve_until(
     log.info("stopping")
     app.router.stopping = True
     manager.tell("STOPPING=1")
-    await asyncio.sleep(config.shutdown_delay)
+    await asyncio.sleep(app.config.shutdown_delay)
 
 
 def status_line(app: App) -> str:
@@ -181,11 +177,6 @@ async def whenever(asked: asyncio.Event, work: Callable[[], Awaitable[None]]) ->
     while await asked.wait():
         asked.clear()
         await work()
-
-
-def set_level(config: Config) -> None:
-    """From which level on lines are logged."""
-    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(config.log_level))
 
 
 @reporting_errors

@@ -27,6 +27,7 @@
     +-- NotPermitted          the account may not do this
     +-- ClientLeft            the client closed its connection before its request was complete
     +-- ConfigError           a wrong option or file: one line on stderr, exit 2
+    |   +-- BadSetting        a setting that cannot be changed while Upwell serves, or not to this value
     +-- Fault                 a fault of ours: MySQL answers in its place
     +-- InvariantViolated     an internal breach: the state concerned is dropped, never served
 
@@ -252,6 +253,12 @@ class ClientLeft(UpwellError):
 
 class ConfigError(UpwellError):
     reason = "config"
+
+
+class BadSetting(ConfigError):
+    reason = "bad_setting"
+    errno = 1231
+    sqlstate = "42000"
 
 
 class Fault(UpwellError):

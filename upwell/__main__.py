@@ -1,8 +1,8 @@
 """The command `upwell`.
 
-The clients' commands (`cache`, `fill`, `audit`, `bench`) need grpcio, protobuf, click and rich only. `serve`, `doctor`
-and `rank` are loaded by name from the application's packages when they are used. Those packages lie beside this one in
-a checkout, and under `upwell/app/` in an installed one, where they collide with nobody's.
+The clients' commands (`cache`, `settings`, `set`, `fill`, `audit`, `bench`) need grpcio, protobuf, click and rich
+only. `serve`, `doctor` and `rank` are loaded by name from the application's packages when they are used. Those packages
+lie beside this one in a checkout, and under `upwell/app/` in an installed one, where they collide with nobody's.
 
 Exit status: 0 done, 1 found what it was asked to look for, 2 wrong usage, 3 the proxy or the source cannot be reached.
 An error is one line on stderr.
@@ -44,6 +44,7 @@ def commands() -> click.Group:
     from upwell.command import cache
     from upwell.fill_command import fill
     from upwell.form import form
+    from upwell.settings_command import set_setting, settings
 
     def show_version(context: click.Context, option: click.Parameter, asked: bool) -> None:
         if asked:
@@ -60,6 +61,8 @@ def commands() -> click.Group:
         forwarded("doctor", "Check whether the database can be cached, and print what mends each finding.")
     )
     group.add_command(cache)
+    group.add_command(settings)
+    group.add_command(set_setting)
     group.add_command(fill)
     group.add_command(audit)
     group.add_command(forwarded("rank", "Rank what was read: what to warm, cache and drop.", "bulk.rank_command"))

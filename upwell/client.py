@@ -71,15 +71,23 @@ class Client(wire.Connection):
         """A cache by its name. Whether it exists shows at the first read."""
         return Cache(self, name)
 
-    def create_cache(self, sql: str, *, name: str = "", database: str = "", timeout: float | None = None) -> pb.Cache:
-        """Makes a cache of a SELECT with `?` for its parameters. The same query again gives the cache that exists; with
-        another name it has that name, too. Raises CacheExists where the name is another query's."""
-        request = pb.CreateCacheRequest(name=name, sql=sql, database=database)
+    def create_cache(
+        self, sql: str = "", *, name: str = "", database: str = "", from_query: str = "", timeout: float | None = None
+    ) -> pb.Cache:
+        """Makes a cache of a SELECT with `?` for its parameters, or of the query that MySQL has answered with this id
+        (SHOW PROXIED QUERIES). The same query again gives the cache that exists; with another name it has that name,
+        too. Raises CacheExists where the name is another query's."""
+        request = pb.CreateCacheRequest(name=name, sql=sql, database=database, from_query=from_query)
         made: pb.Cache = self._call("CreateCache", request, timeout).cache
         return made
 
     def drop_cache(self, name: str, *, timeout: float | None = None) -> None:
         self._call("DropCache", pb.DropCacheRequest(name=name), timeout)
+
+    def flush_cache(self, name: str, *, timeout: float | None = None) -> int:
+        """Empties a cache, which stays, and what it shares with others. How many keys it has held."""
+        keys: int = self._call("FlushCache", pb.FlushCacheRequest(name=name), timeout).keys
+        return keys
 
     def caches(self, *, timeout: float | None = None) -> list[pb.Cache]:
         return list(self._call("ListCaches", pb.ListCachesRequest(), timeout, read=True).caches)
@@ -128,6 +136,16 @@ class Client(wire.Connection):
     def status(self, *, timeout: float | None = None) -> pb.StatusResponse:
         status: pb.StatusResponse = self._call("Status", pb.StatusRequest(), timeout, read=True)
         return status
+
+    def settings(self, *, timeout: float | None = None) -> list[pb.Setting]:
+        """Those of the running proxy, without secrets."""
+        return list(self._call("ListSettings", pb.ListSettingsRequest(), timeout, read=True).settings)
+
+    def set(self, name: str, value: str | None, *, timeout: float | None = None) -> pb.Setting:
+        """Changes a setting until the proxy ends; None: to what it is without that. Raises BadSetting."""
+        request = pb.SetSettingRequest(name=name, value=value)
+        setting: pb.Setting = self._call("SetSetting", request, timeout).setting
+        return setting
 
     def audit(
         self, cache: str = "", *, by: str = "size", repair: bool = False, timeout: float | None = None

@@ -1,4 +1,4 @@
-"""`upwell cache create|drop|ls|explain`: the commands that talk to a running proxy."""
+"""`upwell cache create|drop|flush|ls|explain`: the commands that talk to a running proxy."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def print_table(headings: Sequence[str], rows: Sequence[Sequence[object]]) -> No
 
 @click.group()
 def cache() -> None:
-    """Make, drop, list and explain caches."""
+    """Make, drop, empty, list and explain caches."""
 
 
 COLUMNS = (
@@ -111,16 +111,19 @@ def as_dict(made: pb.Cache) -> dict[str, object]:
 
 
 @cache.command()
-@click.argument("sql")
+@click.argument("sql", default="")
+@click.option("--from-query", default="", metavar="ID", help="in the place of SQL: an id of SHOW PROXIED QUERIES")
 @click.option("--name", default="", help="its name; one is made up without")
 @click.option("--database", default="", help="the default database of the query")
 @json_option
 @connection_options
-def create(sql: str, name: str, database: str, as_json: bool, connection: dict[str, Any]) -> None:
+def create(sql: str, from_query: str, name: str, database: str, as_json: bool, connection: dict[str, Any]) -> None:
     """Make a cache of SQL, a SELECT with ? for its parameters; `-` reads it from standard input."""
+    if bool(sql) == bool(from_query):
+        raise click.UsageError("a SELECT, or --from-query, is accepted")
     text = sys.stdin.read() if sql == "-" else sql
     with Client(**connection) as client:
-        made = client.create_cache(text, name=name, database=database)
+        made = client.create_cache(text, name=name, database=database, from_query=from_query)
     if as_json:
         print_json(as_dict(made))
     else:
@@ -134,6 +137,15 @@ def drop(name: str, connection: dict[str, Any]) -> None:
     """Drop the cache NAME and what it holds."""
     with Client(**connection) as client:
         client.drop_cache(name)
+
+
+@cache.command()
+@click.argument("name")
+@connection_options
+def flush(name: str, connection: dict[str, Any]) -> None:
+    """Empty the cache NAME, and keep it."""
+    with Client(**connection) as client:
+        click.echo(f"{name} held {client.flush_cache(name)} keys")
 
 
 @cache.command("ls")

@@ -117,6 +117,10 @@ class NotPermitted(UpwellError):
     default_reason = "not_permitted"
 
 
+class BadSetting(UpwellError):
+    default_reason = "bad_setting"
+
+
 class SubscriptionEnded(UpwellError):
     default_reason = "subscription_ended"
 
@@ -126,7 +130,7 @@ _BY_REASON: dict[str, type[UpwellError]] = {
     for error in (
         BadParameters, ParseError, UnknownName, UnsupportedQuery, NotARead, UnknownCache, CacheExists, SourceError,
         Unavailable, SourceDown, DeadlinePassed, TooStale, Overloaded, MessageTooLarge, Unauthenticated,
-        NotPermitted, SubscriptionEnded, CannotFill, SparkUnavailable,
+        NotPermitted, SubscriptionEnded, CannotFill, SparkUnavailable, BadSetting,
     )
 }  # fmt: skip
 _NOT_CONNECTED = re.compile(

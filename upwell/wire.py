@@ -27,12 +27,15 @@ FIRST_BACKOFF = 0.05
 METHODS: dict[str, tuple[type[Any], type[Any]]] = {
     "CreateCache": (pb.CreateCacheRequest, pb.CreateCacheResponse),
     "DropCache": (pb.DropCacheRequest, pb.DropCacheResponse),
+    "FlushCache": (pb.FlushCacheRequest, pb.FlushCacheResponse),
     "ListCaches": (pb.ListCachesRequest, pb.ListCachesResponse),
     "ExplainCache": (pb.ExplainCacheRequest, pb.ExplainCacheResponse),
     "Query": (pb.QueryRequest, pb.Answer),
     "Execute": (pb.ExecuteRequest, pb.Answer),
     "ExecuteBatch": (pb.ExecuteBatchRequest, pb.BatchAnswer),
     "Status": (pb.StatusRequest, pb.StatusResponse),
+    "ListSettings": (pb.ListSettingsRequest, pb.ListSettingsResponse),
+    "SetSetting": (pb.SetSettingRequest, pb.SetSettingResponse),
 }
 PATH = "/upwell.v1.Upwell/"
 # A channel that was refused fails calls, unsent, until it has tried to connect anew. By default it does so after 1 s,

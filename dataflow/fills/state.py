@@ -36,8 +36,7 @@ class State:
         self.graph = Graph(self.memory)
         self.sieve = Sieve(self.memory)
         self.hot_keys = hot_keys
-        self._ring_size = (ring_transactions, ring_bytes)
-        self.ring: Ring[Record] = Ring(position, *self._ring_size)
+        self.ring: Ring[Record] = Ring(position, ring_transactions, ring_bytes)
         self._ahead: set[Arrangement] = set()  # those that hold entries ahead of the position
         self.under_way: LargeChange | None = None  # a transaction that is received, and not at the position yet
         self.sizes = SIZES
@@ -197,7 +196,7 @@ class State:
         self.memory.sequence += 1
         self.memory.version += 1
         self._forget_ring()
-        self.ring = Ring(position, *self._ring_size)
+        self.ring = Ring(position, self.ring.max_transactions, self.ring.max_weight)
         self._ahead.clear()
         for reader in self.graph.readers.values():
             reader.clear()

@@ -107,10 +107,10 @@ def test_configuration_and_certificates_are_read_anew(mysql: Server, database: s
 
         use(second)
         caches = "".join(CACHE.format(name, database) for name in ("story", "other"))
-        settings.write_text(f"max-staleness = '77s'\n{base}{caches}")
+        settings.write_text(f"max-staleness = '77s'\nupquery-connections = 3\n{base}{caches}")
         told = hang_up(served, "configuration_read")
-        assert told["changed"] == ["caches", "grpc-certificate", "grpc-key"]
-        assert logged(served, "settings_need_a_restart")[-1]["settings"] == ["max-staleness"]
+        assert told["changed"] == ["caches", "max-staleness", "grpc-tls-cert", "grpc-tls-key"]
+        assert logged(served, "settings_need_a_restart")[-1]["settings"] == ["upquery-connections"]
         assert all(shown(served, new) and not shown(served, old) for shown in judges)
 
         for bad, why in (

@@ -89,7 +89,7 @@ async def scenario(mysql: Server, database: str, path: Path, found: StepTimes) -
         say("keys are kept")
         assert proxy.app.router.fills.warm_up is not None
         await proxy.app.router.fills.warm_up.save()
-        proxy.app.router.fills.warm_up._enabled = False  # else it would be done again at the end
+        proxy.app.router.fills.warm_up.enabled = False  # else it would be done again at the end
         say("")
     say("a warm-up")
     async with proxy_beside(mysql, database, path, **options) as proxy:

@@ -70,11 +70,8 @@ class AccessLog:
         proxied: ProxiedQueries,
         chance: Callable[[], float] = random.random,
     ) -> None:
-        self.every = max(1, min(SAMPLE, int(1 / settings.share)))
-        self.weight = 1 / settings.share
+        self.sample(settings.share)
         self.writer = writer
-        self._share = settings.share
-        self._of_offered = settings.share * self.every
         self._caches = caches
         self._proxied = proxied
         self._chance = chance
@@ -84,6 +81,13 @@ class AccessLog:
         self._listed_at = float("-inf")
         self._shapes: dict[str, str] = {}
         proxied.noted.append(self.proxied)
+
+    def sample(self, share: float) -> None:
+        """Such a part of the reads is logged from now on: above 0, at most 1."""
+        self.every = max(1, min(SAMPLE, int(1 / share)))
+        self.weight = 1 / share
+        self._share = share
+        self._of_offered = share * self.every
 
     def gap(self) -> int:
         """So many hits of a cache until the next one is offered: never the same, for reads come in patterns."""

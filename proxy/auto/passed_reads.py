@@ -13,6 +13,7 @@ import asyncio
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
+from hashlib import blake2b
 from heapq import nsmallest
 from itertools import islice
 from math import exp2
@@ -230,8 +231,9 @@ class ProxiedTexts:
 
 @dataclass(frozen=True, slots=True)
 class ProxiedInfo:
-    """A line of the list. `cacheable` None: not found out yet."""
+    """A line of the list. `id`: as `id_of` has it. `cacheable` None: not found out yet."""
 
+    id: str
     query: str
     database: str
     count: int
@@ -299,6 +301,11 @@ class ProxiedQueries:
     def texts(self, sql: str, database: str) -> ProxiedTexts:
         """What to note texts at that differ from this one in literals only."""
         return ProxiedTexts(self, sql, database)
+
+    async def by_id(self, id: str) -> ProxiedQuery | None:
+        """The shape that is listed under this id."""
+        found = [entry async for entry in in_slices(list(self._shapes.values())) if entry.count and id_of(entry) == id]
+        return found[0] if found else None
 
     def again(self, entry: ProxiedQuery) -> ProxiedQuery:
         """A forgotten entry is noted again: itself, kept again, or the one that has taken its place since."""
@@ -394,6 +401,7 @@ class ProxiedQueries:
             if judgement.cacheable and entry.count > entry.able:
                 reason += f"; {entry.count - entry.able} reads could not have been hits: {entry.unable}"
         return ProxiedInfo(
+            id_of(entry),
             entry.shape,
             entry.database,
             entry.count,
@@ -407,6 +415,12 @@ class ProxiedQueries:
     def check_invariants(self) -> None:
         assert len(self._shapes) <= self._most and len(self._texts) <= TEXTS_REMEMBERED
         assert all(entry.kept and key == (entry.shape, entry.database) for key, entry in self._shapes.items())
+
+
+def id_of(entry: ProxiedQuery) -> str:
+    """What a shape of a database is called: the same at any time, and after a restart, too."""
+    named = f"{entry.database}\0{entry.shape}".encode(errors="surrogatepass")
+    return "q_" + blake2b(named, digest_size=5).hexdigest()
 
 
 def shape_of(sql: str) -> str:

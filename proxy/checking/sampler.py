@@ -73,8 +73,8 @@ class Sampler:
         self._engine = engine
         self._substituted = substituted
         self._on_different = on_different
-        self._share = share
-        self._likelihood = share * OFFERED
+        self._offered = OFFERED
+        self.sample(share)
         self._source_up = source_up
         self._clock = clock
         self._chance = chance
@@ -83,9 +83,15 @@ class Sampler:
         self._running: Comparison | None = None
         self._next = 0.0
 
+    def sample(self, share: float) -> None:
+        """Of all hits so many are compared from now on; 0: none."""
+        self._share = share
+        self._likelihood = share * self._offered
+
     def offered_every(self, hits: int) -> None:
         """One in so many hits of a cache is offered, on average."""
-        self._likelihood = self._share * hits
+        self._offered = hits
+        self.sample(self._share)
 
     def offer(self, hit: GivenHit) -> None:
         """It may be taken as the next sample."""

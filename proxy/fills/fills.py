@@ -76,7 +76,7 @@ class Bulk:
         self._executor = executor
         self._catalog = catalog
         self.spark = spark
-        self._spark_min_rows = spark_min_rows
+        self.spark_min_rows = spark_min_rows
         self._filling: dict[str, FillProgress] = {}
         self._ends: dict[str, asyncio.Event] = {}  # of these: set when another may begin
         self._behind: set[asyncio.Task[None]] = set()  # fills that no caller waits for
@@ -360,7 +360,7 @@ class Bulk:
     ) -> None:
         """`brings`: about how many rows."""
         progress.stage = "filling"
-        if by is FillBy.SPARK or (by is FillBy.SIZE and brings >= self._spark_min_rows):
+        if by is FillBy.SPARK or (by is FillBy.SIZE and brings >= self.spark_min_rows):
             try:
                 await self._by_spark(fill, slices, progress)
                 return

@@ -56,7 +56,7 @@ class WarmUp:
         self._catalog = catalog
         self._engine = engine
         self._bulk = bulk
-        self._enabled = enabled
+        self.enabled = enabled
         self._saved_at = monotonic()
         self._saving: asyncio.Task[None] | None = None
         self._warming: asyncio.Task[None] | None = None
@@ -64,13 +64,13 @@ class WarmUp:
 
     def start(self) -> None:
         """Fills the keys of the last run in the background, each cache once it is planned."""
-        if self._enabled:
+        if self.enabled:
             self._warming = asyncio.get_running_loop().create_task(self._warm())
 
     def tick(self) -> None:
         """To be called now and then."""
         saving = self._saving is not None and not self._saving.done()
-        if self._enabled and not saving and monotonic() - self._saved_at >= SAVED_EVERY:
+        if self.enabled and not saving and monotonic() - self._saved_at >= SAVED_EVERY:
             self._saving = asyncio.get_running_loop().create_task(self.save())
 
     async def close(self) -> None:
@@ -80,7 +80,7 @@ class WarmUp:
                 task.cancel()
                 with suppress(asyncio.CancelledError):
                     await task
-        if self._enabled:
+        if self.enabled:
             await self.save()
 
     async def save(self) -> None:
@@ -166,7 +166,7 @@ class WarmUp:
     async def hottest(self, name: str, most: int) -> list[Parameters]:
         """The keys of a cache that were kept last. Raises UnknownCache, CannotFill where there are none."""
         cache = self._catalog.get(name)
-        if not self._enabled:
+        if not self.enabled:
             raise CannotFill("which keys were held before is not known: --warm-up is off")
         await self._read()
         if not (found := self.before.get((cache.name, cache.sql, cache.database), [])):

@@ -27,6 +27,7 @@ _BY_REASON = {
     "compared_elsewhere": grpc.StatusCode.INVALID_ARGUMENT,
     "malformed_request": grpc.StatusCode.INVALID_ARGUMENT,
     "not_a_read": grpc.StatusCode.INVALID_ARGUMENT,
+    "bad_setting": grpc.StatusCode.INVALID_ARGUMENT,
     "unknown_cache": grpc.StatusCode.NOT_FOUND,
     "cache_exists": grpc.StatusCode.ALREADY_EXISTS,
     "not_permitted": grpc.StatusCode.PERMISSION_DENIED,

@@ -11,6 +11,7 @@ import asyncio
 import hmac
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import aclosing
+from dataclasses import asdict
 from typing import Any, NoReturn, Protocol, TypeVar
 
 import grpc
@@ -104,7 +105,7 @@ class UpwellService:
 
     def __init__(self, system: System, message_limit: int, token: str | None = None, *, own_sql: bool = True) -> None:
         self._system = system
-        self._own_sql = own_sql
+        self.own_sql = own_sql
         self._limit = message_limit
         self._authorization = None if token is None else f"Bearer {token}"
         self.token_is_in = "the file of the proxy's --grpc-token-file"  # for who calls without it
@@ -267,7 +268,7 @@ class UpwellService:
     # -- the rest ------------------------------------------------------------------------------------------------------
 
     def check_own_sql(self, what: str) -> None:
-        if not self._own_sql:
+        if not self.own_sql:
             raise NotPermitted(f"{what} is switched off here (--grpc-query=off): caches that exist can be read by name")
 
     async def query(self, request: bytes, context: Context) -> bytes:
@@ -284,7 +285,10 @@ class UpwellService:
     async def create_cache(self, request: bytes, context: Timed) -> bytes:
         self.check_own_sql("CreateCache")
         message = pb.CreateCacheRequest.FromString(request)
-        info = await self._system.caches.create(message.name, message.sql, message.database)
+        sql, database = message.sql, message.database
+        if message.from_query:
+            sql, database = await self._system.passed_query(message.from_query)
+        info = await self._system.caches.create(message.name, sql, database)
         return pb.CreateCacheResponse(cache=cache_message(info)).SerializeToString()
 
     async def drop_cache(self, request: bytes, context: Timed) -> bytes:
@@ -293,6 +297,11 @@ class UpwellService:
         await self._system.caches.drop(name)
         self._open.forget(name)
         return pb.DropCacheResponse().SerializeToString()
+
+    async def flush_cache(self, request: bytes, context: Timed) -> bytes:
+        self.check_own_sql("FlushCache")
+        keys = self._system.caches.flush(pb.FlushCacheRequest.FromString(request).name)
+        return pb.FlushCacheResponse(keys=keys).SerializeToString()
 
     async def list_caches(self, request: bytes, context: Context) -> bytes:
         pb.ListCachesRequest.FromString(request)
@@ -315,6 +324,18 @@ class UpwellService:
         fills = [progress_message(progress) for progress in status.fills]
         return pb.StatusResponse(**fields, fills=fills).SerializeToString()
 
+    async def list_settings(self, request: bytes, context: Timed) -> bytes:
+        self.check_own_sql("ListSettings")
+        pb.ListSettingsRequest.FromString(request)
+        settings = [pb.Setting(**asdict(info)) for info in self._system.settings.listed()]
+        return pb.ListSettingsResponse(settings=settings).SerializeToString()
+
+    async def set_setting(self, request: bytes, context: Timed) -> bytes:
+        self.check_own_sql("SetSetting")
+        message = pb.SetSettingRequest.FromString(request)
+        info = self._system.settings.set(message.name, message.value if message.HasField("value") else None)
+        return pb.SetSettingResponse(setting=pb.Setting(**asdict(info))).SerializeToString()
+
     # -- around every call ---------------------------------------------------------------------------------------------
 
     def handlers(self) -> grpc.GenericRpcHandler[bytes, bytes]:
@@ -322,11 +343,14 @@ class UpwellService:
         unary = {
             "CreateCache": self.create_cache,
             "DropCache": self.drop_cache,
+            "FlushCache": self.flush_cache,
             "ListCaches": self.list_caches,
             "ExplainCache": self.explain_cache,
             "Query": self.query,
             "ExecuteBatch": self.execute_batch,
             "Status": self.status,
+            "ListSettings": self.list_settings,
+            "SetSetting": self.set_setting,
         }
         methods = {name: grpc.unary_unary_rpc_method_handler(self._unary(call)) for name, call in unary.items()}
         methods["Execute"] = grpc.unary_unary_rpc_method_handler(self._unary(self.execute, self.known_hit))

@@ -25,6 +25,11 @@ PERIOD = 10.0  # seconds
 MOST_EVENTS = 1_000  # names of events that are counted apart
 
 
+def set_level(level: str) -> None:
+    """From which level on lines are logged: debug, info, warning or error."""
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(level))
+
+
 class LogLines:
     """A text stream over a file descriptor; no call waits. `told`: the line that says how many were dropped.
 

@@ -248,6 +248,28 @@ class SystemStatus:
         return self.hits / reads if reads else 0.0
 
 
+@dataclass(frozen=True, slots=True)
+class SettingInfo:
+    """A setting of `upwell serve`. `value`: as text, without secrets. `origin`: option, variable, file, SET, default.
+    `live`: yes, no, or SIGHUP: where what it names is read again then."""
+
+    name: str
+    value: str
+    origin: str
+    live: str
+    help: str
+
+
+class Settings(Protocol):
+    """The settings of the running process."""
+
+    def listed(self) -> list[SettingInfo]: ...
+
+    def set(self, name: str, text: str | None) -> SettingInfo:
+        """Puts a value into effect; None: the one that it has without SET. Raises BadSetting."""
+        ...
+
+
 class Caches(Protocol):
     """All caches, by name."""
 
@@ -262,6 +284,11 @@ class Caches(Protocol):
 
     async def drop(self, name: str, only_of: str = "") -> None:
         """`only_of`: the account that must have made it. Raises UnknownCache, ConfigError."""
+        ...
+
+    def flush(self, name: str) -> int:
+        """Empties a cache, which stays, and what it shares with others. How many keys it has held. Raises
+        UnknownCache."""
         ...
 
     async def listed(self) -> list[CacheInfo]:
@@ -335,6 +362,9 @@ class System(Protocol):
     def formats(self) -> Formats: ...
 
     @property
+    def settings(self) -> Settings: ...
+
+    @property
     def position(self) -> Position: ...
 
     @property
@@ -353,6 +383,10 @@ class System(Protocol):
     ) -> Answer:
         """Any single read: from a cache, else passed to MySQL in a READ ONLY transaction. Raises NotARead,
         SourceError, TooStale, ..."""
+        ...
+
+    async def passed_query(self, id: str) -> tuple[str, str]:
+        """(text, database) of a query that MySQL has answered. Raises UnknownName where none has this id."""
         ...
 
     def subscribe(self, name: str, parameters: Sequence[ParameterValue]) -> AsyncGenerator[SubscriptionEvent, None]:

@@ -29,6 +29,7 @@ MEASURABLE = 16 << 20  # bytes of estimate from which the ratio to the real grow
 FIRST_FACTOR = 1.15  # real bytes for an estimated one, until measured
 MOST_FACTOR = 2.0
 TOLD_FACTOR = 1.5
+LEAST_RING = 4 << 20  # bytes
 WHY_LOWERED = "a byte that is held costs more than was estimated, so less is held; --memory-limit is still the limit"
 
 
@@ -54,6 +55,11 @@ def resident_bytes() -> int:
         return 0
 
 
+def ring_bytes(limit: int) -> int:
+    """How much of so much memory the ring of transactions may have."""
+    return max(LEAST_RING, limit // 10)
+
+
 class MemoryGuard:
     """Adjusts `engine.limit.bytes` so that what the cache has grown the process by stays below `limit` bytes.
 
@@ -73,6 +79,13 @@ class MemoryGuard:
         self._evicted = engine.sieve.evicted
         self._told = False
         self.factor = FIRST_FACTOR
+        self._apply()
+
+    def keep_below(self, limit: int) -> None:
+        """The limit is another one from now on. What is too much goes in steps; the ring of transactions, a tenth of
+        the limit at most, with what comes."""
+        self._limit = limit
+        self._engine.state.ring.max_weight = ring_bytes(limit)
         self._apply()
 
     def tick(self) -> None:

@@ -97,7 +97,7 @@ class Pump:
         self._faulted = False
         self._guard = Guard(engine, self._on_fault)
         self._executor = executor
-        self._timeout = timeout
+        self.timeout = timeout
         self._loop = asyncio.get_running_loop()
         self._numbers = count(1)
         self._waiters: dict[int, asyncio.Future[Ready]] = {}
@@ -235,7 +235,7 @@ class Pump:
 
     def _submit(self, request: UpqueryRequest) -> None:
         try:
-            self._executor.submit(request, self._deliver, monotonic() + self._timeout)
+            self._executor.submit(request, self._deliver, monotonic() + self.timeout)
         except Exception as error:  # noqa: BLE001 - an edge: who waits for it is told; the other effects are others'
             fault = self.faults.note("engine: sending", request.statements[0].sql if request.statements else "", error)
             self._loop.call_soon(self._deliver, UpqueryFailed(request.id, fault))
@@ -293,6 +293,10 @@ class Pump:
     def repair(self, reader: ReaderNode, keys: Iterable[Key]) -> int:
         """As the engine's."""
         return self.engine.unasked.repair(reader, keys)
+
+    def empty(self, reader: ReaderNode) -> None:
+        """As the engine's."""
+        self.handle(self.engine.empty(reader))
 
     def deliver(self, result: UpqueryAnswer | UpqueryFailed) -> None:
         """The result of an upquery of `fill_unasked` that was run elsewhere."""

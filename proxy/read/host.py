@@ -32,7 +32,7 @@ class ReadHost:
     sampler: Sampler
     auditor: Auditor
     want: Callable[[NamedCache, Sequence[ParameterValue]], None]  # has a key filled behind a read that MySQL answers
-    budget: FillBudget | None = None  # of fills, with automatic caching
+    budget: FillBudget = field(default_factory=FillBudget)  # of fills of automatic caches
     access_log: AccessLog | None = None  # it names the listeners' ports: it is there once they are
     watch: Watch | None = None  # while somebody watches reads
     closed: str = ""  # why hits are suspended; empty while they are served

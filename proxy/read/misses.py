@@ -19,7 +19,7 @@ from dataflow.readers.derivation import Params, TooLong
 from dataflow.readers.in_steps import HeldRows, Holes, Linked, RowsAt
 from dataflow.readers.reader import ReaderNode
 from gtid_tracker.gtid import GtidSet
-from proxy.auto.fill_budget import FILL_US, FillBudget
+from proxy.auto.fill_budget import FILL_US
 from proxy.cache.key_binder import MOST_LISTED, TOO_MANY, Binding
 from proxy.cache.trust import Compared
 from proxy.loop.metered import Metered
@@ -84,14 +84,12 @@ class Misses:
         is not the client's text alone. Nothing is counted: who gives the answer to a client does it
         (`NamedCache.count`). `wait` False: where the loop or the connections are short, too. Raises TooStale."""
         assert demand is None or isinstance(demand, CallDemand), "demands are the host's"
-        budget = self._host.budget
-        if budget is None or not self._cache.is_automatic:
+        if not self._cache.is_automatic:
             return self._filled(parameters, demand, text, wait=wait)
-        return self._metered(budget, parameters, demand, text, wait=wait)
+        return self._metered(parameters, demand, text, wait=wait)
 
     async def _metered(
         self,
-        budget: FillBudget,
         parameters: Sequence[ParameterValue],
         demand: CallDemand | None,
         text: str,
@@ -108,14 +106,14 @@ class Misses:
                 filled = FILL_US
             return answer
         finally:
-            budget.charge(self._cache, metered.us + filled)
+            self._host.budget.charge(self._cache, metered.us + filled)
 
     def _left(self, parameters: Sequence[ParameterValue]) -> Why:
         """Why a read of an automatic cache is left to MySQL while the loop is short; "" if it is not."""
-        budget, cache = self._host.budget, self._cache
-        if budget is None or not cache.is_automatic:
+        cache = self._cache
+        if not cache.is_automatic:
             return NO_REASON
-        why = budget.leaves(cache.name, tuple(parameters))
+        why = self._host.budget.leaves(cache.name, tuple(parameters))
         cache.left += why != ""
         return why
 

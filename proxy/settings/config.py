@@ -1,8 +1,8 @@
-"""The settings of `upwell serve`: from options, the environment, a file and defaults, in that order, checked once.
+"""The settings of `upwell serve`: from options, the environment, a file and defaults, in that order, checked together.
 
 Every setting has one name, `memory-limit`: the option `--memory-limit`, the variable `UPWELL_MEMORY_LIMIT`, the key
 `memory-limit` (or `memory_limit`) of the TOML file. A wrong value raises ConfigError, with one line that says where the
-value came from and what would be accepted.
+value came from and what would be accepted. What may change while it serves: `proxy/settings/in_effect.py`.
 """
 
 from __future__ import annotations
@@ -47,6 +47,7 @@ from proxy.settings.quantities import (
     parse_tls,
     parse_transactions,
     parse_whole_seconds,
+    size_text,
 )
 from sqltypes.errors import ConfigError
 from upwell.token_file import home_of_user, usual_state_dir
@@ -100,6 +101,39 @@ class MysqlSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class Told:
+    """A setting's text. `origin`: option, variable, file or SET. `where`: the place, as a message calls it."""
+
+    text: str
+    origin: str
+    where: str
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """What settings are made from, as it was read. `told`: by name; what is not there has its default. `contents`: the
+    whole address of the upstream, and the files that settings of gRPC name, by these settings' names."""
+
+    told: Mapping[str, Told] = field(default_factory=dict)
+    contents: Mapping[str, str | bytes] = field(default_factory=dict)
+    caches: tuple[CacheDefinition, ...] = ()
+    usual_state_dir: Path | None = None
+
+    def text(self, name: str) -> str | None:
+        return self.told[name].text if name in self.told else None
+
+    def value(self, name: str) -> Any:
+        """As its parser has it. Raises ConfigError."""
+        setting, told = BY_NAME[name], self.told.get(name)
+        if told is None:
+            return None if setting.default is None else setting.parse(setting.default)
+        try:
+            return setting.parse(told.text)
+        except ValueError as error:
+            raise ConfigError(f"{told.where} is {told.text!r}: {error}") from None
+
+
+@dataclass(frozen=True, slots=True)
 class Config:
     """All settings. Sizes in bytes, times in seconds; certificate and key in PEM, both or none; token None: none given.
 
@@ -141,18 +175,20 @@ class Config:
     max_caches: int = 5_000
     max_caches_per_account: int = 100
     admin_users: tuple[str, ...] = ()  # who may drop caches and see others' queries: `user` or `user@host`
+    given: Given = field(default=Given(), repr=False, compare=False)  # from which all of this is made
 
 
 @dataclass(frozen=True, slots=True)
 class Setting:
     """One setting. `parse` raises ValueError with what would be accepted. `default` None: no default, or one that
-    depends on other things."""
+    depends on other things. `shown`: the value for people where the text is none, or is a secret."""
 
     name: str
     parse: Callable[[str], Any]
     default: str | None
     metavar: str
     help: str
+    shown: Callable[[Config], str] | None = None
 
     @property
     def is_flag(self) -> bool:
@@ -170,6 +206,7 @@ SETTINGS: tuple[Setting, ...] = (
         None,
         "URL",
         "the database to cache: mysql://user:password@host:port[/database], or vitess://...",
+        lambda config: parse_upstream(config.upstream).redacted,
     ),
     Setting("upstream-file", parse_text, None, "FILE", "a file with that address: command lines are visible to others"),
     Setting("config", parse_text, None, "FILE", "settings and [[cache]] tables as TOML"),
@@ -181,12 +218,26 @@ SETTINGS: tuple[Setting, ...] = (
     Setting("read-your-writes", parse_switch, "on", "on|off", "hits wait for what the session has written"),
     Setting("own-writes-wait", parse_seconds, "1s", "TIME", "the longest such wait; then MySQL answers"),
     Setting("clock-tolerance", parse_whole_seconds, "0s", "TIME", "how far NOW() may be behind; 0s: not at all"),
-    Setting("mysql-connections", parse_large_count, None, "N", "clients at a time; default: 10000, if files suffice"),
+    Setting(
+        "mysql-connections",
+        parse_large_count,
+        None,
+        "N",
+        "clients at a time; default: 10000, if files suffice",
+        lambda config: str(config.mysql.connections),
+    ),
     Setting("mysql-idle-timeout", parse_seconds, "0s", "TIME", "ends sessions silent for so long; 0s: as MySQL"),
     Setting("mysql-max-packet", parse_packet_size, "1GiB", "SIZE", "the largest command that is forwarded"),
     Setting("grpc-listen", parse_listen, "127.0.0.1:50051", "HOST:PORT", "where gRPC listens"),
     Setting("http-listen", parse_listen, "127.0.0.1:8080", "HOST:PORT", "where /metrics, /healthz and /readyz are"),
-    Setting("memory-limit", parse_memory, None, "SIZE", "the most for answers; default: a quarter of the machine's"),
+    Setting(
+        "memory-limit",
+        parse_memory,
+        None,
+        "SIZE",
+        "the most for answers; default: a quarter of the machine's",
+        lambda config: size_text(config.memory_limit),
+    ),
     Setting("max-staleness", parse_seconds, "30s", "TIME", "how long hits are served while MySQL cannot be reached"),
     Setting("upquery-connections", parse_count, "8", "N", "connections to MySQL for misses and passed reads"),
     Setting("upquery-timeout", parse_patience, "30s", "TIME", "the longest that one of these statements may take"),
@@ -199,7 +250,14 @@ SETTINGS: tuple[Setting, ...] = (
     Setting("access-log-rotate", parse_patience, "5m", "TIME", "how long until a file is complete and readable"),
     Setting("spark-master", parse_spark_master, DEFAULT_MASTER, "URL", "the Spark that makes large fills; off: none"),
     Setting("spark-min-rows", parse_large_count, str(SPARK_MIN_ROWS), "N", "fills of so many rows or more are Spark's"),
-    Setting("state-dir", parse_text, None, "DIR", "keeps caches made at run time; one proxy uses it"),
+    Setting(
+        "state-dir",
+        parse_text,
+        None,
+        "DIR",
+        "keeps caches made at run time; one proxy uses it",
+        lambda config: str(config.state_dir),
+    ),
     Setting("name", parse_name, None, "NAME", "the source's in --state-dir; default: the server's UUID"),
     Setting("grpc-tls-cert", parse_text, None, "FILE", "certificate chain of the gRPC listener, PEM"),
     Setting("grpc-tls-key", parse_text, None, "FILE", "its private key, PEM"),
@@ -212,7 +270,14 @@ SETTINGS: tuple[Setting, ...] = (
     Setting("log-json", parse_bool, "false", "", "log lines as JSON"),
     Setting("check-sample", parse_share, "on", "on|off|SHARE", "compare a share of hits with MySQL; on: 0.0001"),
     Setting("verify-new-caches", parse_checks, "32", "N|off", "compare a cache's first N answers with MySQL's own"),
-    Setting("admin-users", parse_names, None, "NAMES", "who may drop caches and see all queries; default: upstream's"),
+    Setting(
+        "admin-users",
+        parse_names,
+        None,
+        "NAMES",
+        "who may drop caches and see all queries; default: upstream's",
+        lambda config: ",".join(config.admin_users),
+    ),
     Setting("auto-cache", parse_switch, "off", "on|off", "cache what MySQL is busy with, drop what does not pay"),
     Setting("auto-cache-reads", parse_count, "3", "N", "cache a shape after so many reads in ten minutes"),
     Setting("auto-cache-time", parse_seconds, "5ms", "TIME", "or once two reads or more took MySQL so long"),
@@ -228,16 +293,20 @@ CACHE_KEYS = ("name", "sql", "database")
 def load_config(options: Mapping[str, str | None], environment: Mapping[str, str], home: Path | None) -> Config:
     """The settings. `options`: those given on the command line, by name. `home`: the user's; None: there is none.
     Raises ConfigError."""
-    layers, caches = _layers(options, environment)
-    value = _reader(layers)
+    return config_of(given_by(options, environment, home))
+
+
+def config_of(given: Given) -> Config:
+    """Reads no file. Raises ConfigError."""
+    value = given.value
     grpc_listen = Listen(*value("grpc-listen"))
     insecure = value("grpc-insecure")
-    certificate, key, token = _credentials(layers, grpc_listen, insecure=insecure)
-    state, usual_state = value("state-dir"), usual_state_dir(environment, home)
+    certificate, key, token = _credentials(given, grpc_listen, insecure=insecure)
+    state, usual_state = value("state-dir"), given.usual_state_dir
     state_dir = Path(state).expanduser() if state else usual_state
     if state_dir is None:
         raise ConfigError("this user has no home directory: --state-dir must name the folder that keeps the caches")
-    upstream = _upstream(layers)
+    upstream = str(given.contents["upstream"])
     memory_limit = value("memory-limit") or default_memory_limit()
     return Config(
         upstream=upstream,
@@ -250,17 +319,17 @@ def load_config(options: Mapping[str, str | None], environment: Mapping[str, str
         state_dir=state_dir,
         usual_state_dir=usual_state,
         name=value("name") or "",
-        mysql=_mysql(layers, value),
+        mysql=_mysql(given),
         exact_fills=value("exact-fills"),
         warm_up=value("warm-up"),
         access_log=_access_log(value),
         spark_master=value("spark-master"),
         spark_min_rows=value("spark-min-rows"),
-        caches=caches,
+        caches=given.caches,
         grpc_certificate=certificate,
         grpc_key=key,
         grpc_token=token,
-        grpc_token_file=_text(layers, "grpc-token-file"),
+        grpc_token_file=given.text("grpc-token-file"),
         grpc_insecure=insecure,
         grpc_query=value("grpc-query"),
         max_message_size=value("max-message-size"),
@@ -275,6 +344,7 @@ def load_config(options: Mapping[str, str | None], environment: Mapping[str, str
         max_caches=value("max-caches"),
         max_caches_per_account=value("max-caches-per-account"),
         admin_users=value("admin-users") or (parse_upstream(upstream).user,),
+        given=given,
     )
 
 
@@ -293,76 +363,72 @@ def _automatic(value: Callable[[str], Any], memory_limit: int) -> Policy | None:
     return policy if value("auto-cache") else None
 
 
-def _layers(
-    options: Mapping[str, str | None], environment: Mapping[str, str]
-) -> tuple[list[_Layer], tuple[CacheDefinition, ...]]:
-    """The sources of values, the strongest first, and the caches of the file."""
-    layers = [_Layer({name: text for name, text in options.items() if text is not None}, "--{}".format)]
-    names = list(BY_NAME)
-    layers.append(
-        _Layer({name: environment[_variable(name)] for name in names if environment.get(_variable(name))}, _variable)
-    )
-    caches: tuple[CacheDefinition, ...] = ()
-    path = _text(layers, "config")
-    if path is not None:
-        values, caches = read_file(Path(path))
-        layers.append(_Layer(values, lambda name: f"{path}: {name}"))
-    return layers, caches
-
-
 # -- where values come from --------------------------------------------------------------------------------------------
 
+Layer = Mapping[str, Told]
+CONTENTS = {
+    "grpc-tls-cert": "the gRPC listener's TLS file",
+    "grpc-tls-key": "the gRPC listener's TLS file",
+    "grpc-token-file": "--grpc-token-file",
+}
+"""The settings that name files which are read with them, as a message calls these."""
 
-@dataclass(frozen=True, slots=True)
-class _Layer:
-    """Texts by the setting's name, and how to call one of them in a message."""
 
-    values: Mapping[str, str]
-    origin: Callable[[str], str]
+def given_by(options: Mapping[str, str | None], environment: Mapping[str, str], home: Path | None) -> Given:
+    """What the settings are made from, read. Raises ConfigError."""
+    layers, caches = _layers(options, environment)
+    contents: dict[str, str | bytes] = {"upstream": _upstream(layers)}
+    told = {name: one for layer in reversed(layers) for name, one in layer.items()}
+    if ("grpc-tls-cert" in told) != ("grpc-tls-key" in told):
+        raise ConfigError("--grpc-tls-cert and --grpc-tls-key go together: only one of them is given")
+    for name, what in CONTENTS.items():
+        if name in told:
+            read = read_text if name == "grpc-token-file" else read_bytes
+            contents[name] = read(told[name].text, what)
+    return Given(told, contents, caches, usual_state_dir(environment, home))
+
+
+def _layers(
+    options: Mapping[str, str | None], environment: Mapping[str, str]
+) -> tuple[list[Layer], tuple[CacheDefinition, ...]]:
+    """The sources of values, the strongest first, and the caches of the file."""
+    variables = {name: _variable(name) for name in BY_NAME if environment.get(_variable(name))}
+    layers: list[Layer] = [
+        {name: Told(text, "option", f"--{name}") for name, text in options.items() if text is not None},
+        {name: Told(environment[variable], "variable", variable) for name, variable in variables.items()},
+    ]
+    caches: tuple[CacheDefinition, ...] = ()
+    path = next((layer["config"].text for layer in layers if "config" in layer), None)
+    if path is not None:
+        values, caches = read_file(Path(path))
+        layers.append({name: Told(text, "file", f"{path}: {name}") for name, text in values.items()})
+    return layers, caches
 
 
 def _variable(name: str) -> str:
     return "UPWELL_" + name.replace("-", "_").upper()
 
 
-def _text(layers: Sequence[_Layer], name: str) -> str | None:
-    """The text of a setting that has no default, from the first layer that has one."""
-    return next((layer.values[name] for layer in layers if name in layer.values), None)
-
-
-def _reader(layers: Sequence[_Layer]) -> Callable[[str], Any]:
-    def value(name: str) -> Any:
-        setting = BY_NAME[name]
-        for layer in layers:
-            if name in layer.values:
-                text = layer.values[name]
-                try:
-                    return setting.parse(text)
-                except ValueError as error:
-                    raise ConfigError(f"{layer.origin(name)} is {text!r}: {error}") from None
-        return None if setting.default is None else setting.parse(setting.default)
-
-    return value
-
-
-def _upstream(layers: Sequence[_Layer]) -> str:
+def _upstream(layers: Sequence[Layer]) -> str:
     for layer in layers:
-        url, path = layer.values.get("upstream"), layer.values.get("upstream-file")
-        if url is not None and path is not None:
-            raise ConfigError(f"{layer.origin('upstream')} and {layer.origin('upstream-file')} are both given: one is")
-        if path is not None:
-            url = read_text(path, layer.origin("upstream-file"))
-        if url is not None:
-            parse_upstream(url)
-            return url
+        url, file = layer.get("upstream"), layer.get("upstream-file")
+        if url is not None and file is not None:
+            raise ConfigError(f"{url.where} and {file.where} are both given: one is")
+        address = url.text if url is not None else None
+        if file is not None:
+            address = read_text(file.text, file.where)
+        if address is not None:
+            parse_upstream(address)
+            return address
     raise ConfigError(
         "no upstream: give --upstream mysql://user:password@host:port[/database], --upstream-file or UPWELL_UPSTREAM"
     )
 
 
-def _mysql(layers: Sequence[_Layer], value: Callable[[str], Any]) -> MysqlSettings:
+def _mysql(given: Given) -> MysqlSettings:
+    value = given.value
     listen = Listen(*value("mysql-listen"))
-    tls, certificate, key = value("mysql-tls"), _text(layers, "mysql-tls-cert"), _text(layers, "mysql-tls-key")
+    tls, certificate, key = value("mysql-tls"), given.text("mysql-tls-cert"), given.text("mysql-tls-key")
     if key is not None and certificate is None:
         raise ConfigError("--mysql-tls-key stands alone: expected --mysql-tls-cert beside it")
     if tls == "off" and not listen.is_loopback:
@@ -383,25 +449,19 @@ def _mysql(layers: Sequence[_Layer], value: Callable[[str], Any]) -> MysqlSettin
     )
 
 
-def _credentials(
-    layers: Sequence[_Layer], listen: Listen, *, insecure: bool
-) -> tuple[bytes | None, bytes | None, str | None]:
+def _credentials(given: Given, listen: Listen, *, insecure: bool) -> tuple[bytes | None, bytes | None, str | None]:
     """(certificate, key, token) of the gRPC listener; refuses one beyond loopback that lacks them."""
-    certificate, key, token_file = (
-        _text(layers, name) for name in ("grpc-tls-cert", "grpc-tls-key", "grpc-token-file")
-    )
-    if (certificate is None) != (key is None):
-        raise ConfigError("--grpc-tls-cert and --grpc-tls-key go together: only one of them is given")
-    token = None if token_file is None else read_text(token_file, "--grpc-token-file")
+    certificate, key, token = (given.contents.get(name) for name in CONTENTS)
+    assert not isinstance(certificate, str) and not isinstance(key, str) and not isinstance(token, bytes)
     if token is not None and not (token.isascii() and token.isprintable()):
-        raise ConfigError(f"--grpc-token-file {token_file!r}: the token is one line of printable ASCII")
+        file = given.text("grpc-token-file")
+        raise ConfigError(f"--grpc-token-file {file!r}: the token is one line of printable ASCII")
     if not listen.is_loopback and not insecure and (certificate is None or token is None):
         raise ConfigError(
             f"--grpc-listen {listen.host} is not loopback: it needs --grpc-tls-cert, --grpc-tls-key and"
             " --grpc-token-file (or --grpc-insecure)"
         )
-    pem = [None if path is None else read_bytes(path, "the gRPC listener's TLS file") for path in (certificate, key)]
-    return pem[0], pem[1], token
+    return certificate, key, token
 
 
 def read_bytes(path: str, what: str) -> bytes:
@@ -480,5 +540,6 @@ def from_process(options: Mapping[str, str | None]) -> Config:
 def upstream_from_process(options: Mapping[str, str | None]) -> tuple[str, int]:
     """(upstream, upquery connections) alone, for who serves nothing. Raises ConfigError."""
     layers, _ = _layers(options, os.environ)
-    connections: int = _reader(layers)("upquery-connections")
+    told = {name: one for layer in reversed(layers) for name, one in layer.items()}
+    connections: int = Given(told).value("upquery-connections")
     return _upstream(layers), connections

@@ -105,6 +105,12 @@ def parse_size(text: str) -> int:
     return size
 
 
+def size_text(size: int) -> str:
+    """A number of bytes, as `parse_size` takes it: in the largest unit that has no fraction."""
+    units = ("GiB", 30), ("MiB", 20), ("KiB", 10)
+    return next((f"{size >> bits}{unit}" for unit, bits in units if size and not size % (1 << bits)), str(size))
+
+
 def parse_memory_limit(text: str) -> int:
     """As `parse_size`, but 1MiB at least: a small number without a unit is hardly meant as bytes."""
     size = parse_size(text)

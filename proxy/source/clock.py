@@ -40,7 +40,7 @@ class SourceClock:
         self, ask: Callable[[], Awaitable[datetime]], clock: Callable[[], float] = monotonic, tolerance: int = 0
     ) -> None:
         """`tolerance`: how many seconds the clock may be behind; it stands still for so long. 0: not at all."""
-        self._tolerance = tolerance
+        self.tolerance = tolerance
         self._ask = ask
         self._clock = clock
         self._ahead = (0.0, 0.0)
@@ -57,8 +57,8 @@ class SourceClock:
             return None
         least, most = self._ahead
         second = floor(now + least)
-        if self._tolerance:
-            second -= second % self._tolerance
+        if self.tolerance:
+            second -= second % self.tolerance
         elif second != floor(now + most):
             return None
         if second != self._utc[0]:
@@ -68,7 +68,7 @@ class SourceClock:
     def micros(self) -> tuple[int, int] | None:
         """Between which microseconds of the second that `utc` has told MySQL's clock is; None where it may be in
         another one. Requires: in the same step."""
-        if self._tolerance:
+        if self.tolerance:
             return 0, 0
         now, (second, _) = self._clock(), self._utc
         least, most = (floor((now + ahead - second) * 1e6) for ahead in self._ahead)

@@ -52,9 +52,9 @@ class Followers:
 
 
 def followers_of(
-    engine: Engine, source: Source, formats: WireFormats, earning: Earning, budget: FillBudget | None
+    engine: Engine, source: Source, formats: WireFormats, earning: Earning, budget: FillBudget
 ) -> Followers:
-    """`budget`: pays for comparisons of large answers."""
+    """`budget`: pays for comparisons of large answers of automatic caches."""
     stream, executor = source.stream, source.upqueries
     comparer = Comparer(
         engine,
@@ -63,7 +63,7 @@ def followers_of(
         monotonic,
         lambda format_: formats.joins[format_],
         source.other_session,
-        None if budget is None else budget.charge,
+        budget.charge,
     )
     freshness = Freshener(engine, stream.age, executor.executed)
     return Followers(Position(engine), VisibleTimes(stream), freshness, earning, comparer)

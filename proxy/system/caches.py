@@ -66,6 +66,14 @@ class Caches:
         await self._catalog.drop(name, only_of=only_of)
         self._close_dropped()
 
+    def flush(self, name: str) -> int:
+        cache = self._catalog.get(name)
+        if cache.reader is None:  # it holds nothing, as long as it has no plan
+            return 0
+        keys = len(cache.reader.entries)
+        self._host.pump.empty(cache.reader)
+        return keys
+
     def automatic(self) -> list[NamedCache]:
         """The caches that automatic caching has made, but for those that somebody has made his own."""
         return self._catalog.automatic()

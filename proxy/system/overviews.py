@@ -91,7 +91,7 @@ class Overviews:
         source: Source,
         lateness: Lateness,
         *,
-        checked: bool,
+        checked: Callable[[], bool],
     ) -> None:
         self._status, self._not_ready = status, not_ready
         self._catalog, self._decided, self._checked = catalog, decided, checked
@@ -212,7 +212,7 @@ class Overviews:
         trust, reader = cache.trust, cache.reader
         hit_p50, hit_p99, miss_p50, miss_p99 = measured.us
         agreed = trust.fills.agreed + trust.changes.agreed if trust is not None else 0
-        trusted = "" if reader is None else "trusted" if self._checked else "not checked"
+        trusted = "" if reader is None else "trusted" if self._checked() else "not checked"
         return CacheView(
             name=cache.name,
             database=cache.database,

@@ -22,7 +22,7 @@ class Gate:
         self._host = host
         self._end = end
         self._stream = stream
-        self._max_staleness = max_staleness
+        self.max_staleness = max_staleness
         self._last_contact = monotonic()
         self._frozen: int | None = None  # how often the stream had been read to its end, when the process ran again
 
@@ -48,8 +48,8 @@ class Gate:
         away = now - self._last_contact
         if self._stream.unfit:
             self._close(self._stream.unfit)
-        elif away > self._max_staleness:
-            limit = f"more than --max-staleness {self._max_staleness:.0f} s"
+        elif away > self.max_staleness:
+            limit = f"more than --max-staleness {self.max_staleness:.0f} s"
             self._close(f"the source has not been reached for {away:.0f} s, {limit}")
         else:
             self._host.closed = "" if self._frozen is None else CATCHING_UP

@@ -36,7 +36,7 @@ from proxy.read.host import ReadHost
 from proxy.read.literals import is_long, read_text, substituted
 from proxy.read.passing import Passing
 from proxy.settings.automatic import Policy
-from proxy.settings.config import Config
+from proxy.settings.in_effect import LiveSettings
 from proxy.source.source import Source
 from proxy.system.assembly import Followers, auditor_of, sampler_of
 from proxy.system.caches import Caches
@@ -44,6 +44,7 @@ from proxy.system.fills import Fills
 from proxy.system.overviews import Overviews
 from proxy.system.source_gate import Gate
 from proxy.system.subscriptions import Subscriptions
+from sqltypes.errors import UnknownName
 
 GRPC_ACCOUNT = ""  # callers of gRPC are no accounts of MySQL
 NO_CACHE = Reason.NOT_CACHED.why("no cache matches; `upwell cache explain` says whether the query can be cached")
@@ -58,7 +59,7 @@ class Router:
 
     def __init__(
         self,
-        config: Config,
+        settings: LiveSettings,
         source: Source,
         version: str,
         engine: Engine,
@@ -67,12 +68,14 @@ class Router:
         matcher: QueryMatcher,
         fills: Fills,
         followers: Followers,
-        budget: FillBudget | None,
+        budget: FillBudget,
         changes: Changes,
     ) -> None:
-        """`budget`: of fills, with automatic caching."""
+        """`budget`: of fills of automatic caches."""
+        config = settings.config
         stream, executor = source.stream, source.upqueries
         self._source, self._engine, self._catalog = source, engine, catalog
+        self.settings = settings
         self.server_version = version
         self.stopping = False
         self.session_figures: Callable[[], dict[str, int]] = dict
@@ -99,7 +102,7 @@ class Router:
         self.subscribe = subscriptions.subscribe
         self.gate = Gate(self.reads, stream, config.max_staleness, subscriptions.end)
         self.lateness = Lateness(self.gate.frozen, self.gate.look)
-        self.auto_cache = self._automatic(config.auto_cache)
+        self.auto_cache: AutoCache | None = None
         self.overviews = Overviews(
             self.status,
             self.not_ready,
@@ -108,14 +111,13 @@ class Router:
             self.proxied,
             source,
             self.lateness,
-            checked=bool(config.verify_new_caches),
+            checked=lambda: bool(self.earning.wanted),
         )
 
-    def _automatic(self, policy: Policy | None) -> AutoCache | None:
-        if policy is None:
-            return None
+    def begin_automatic(self, policy: Policy) -> AutoCache:
+        """Automatic caching is on from now on."""
         stream = self._source.stream
-        auto_cache = AutoCache(
+        self.auto_cache = auto_cache = AutoCache(
             policy,
             self.proxied,
             self.caches,
@@ -130,6 +132,13 @@ class Router:
         # It makes caches of passed reads, and both are shown with what it decides.
         self.caches.decided, self.proxied.why_not = auto_cache.decided, auto_cache.why_not
         return auto_cache
+
+    async def end_automatic(self) -> None:
+        """It makes no caches from now on, and drops none."""
+        auto_cache, self.auto_cache = self.auto_cache, None
+        self.caches.decided, self.proxied.why_not = (lambda name: ""), (lambda entry: "")
+        if auto_cache is not None:
+            await auto_cache.close()
 
     async def query(
         self,
@@ -157,6 +166,12 @@ class Router:
         await asyncio.sleep(0)  # to encode the answer and to look at the text are two steps
         self.proxied.entry(sql, database).note(took * 1e6, GRPC_ACCOUNT)
         return answer
+
+    async def passed_query(self, id: str) -> tuple[str, str]:
+        entry = await self.proxied.by_id(id)
+        if entry is None:
+            raise UnknownName(f"no query has the id {id!r}: SHOW PROXIED QUERIES has them")
+        return entry.shape, entry.database
 
     def _matched(
         self, sql: str, database: str, parameters: Sequence[ParameterValue]
@@ -238,7 +253,7 @@ class Router:
                 **self.earning.counters,
                 **(self.reads.access_log.writer.counters if self.reads.access_log is not None else {}),
                 **(self.auto_cache.counters if self.auto_cache is not None else {}),
-                "automatic_reads_left": self.budget.left if self.budget is not None else 0,
+                "automatic_reads_left": self.budget.left,
                 "clock_keys_dropped": self.clock_keys.dropped,
                 "evicted": engine.sieve.evicted,
                 "ring_transactions": len(engine.state.ring),

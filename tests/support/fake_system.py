@@ -7,6 +7,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 
 from gtid_tracker.gtid import GtidSet
 from proxy.access.watch import Watch
@@ -31,6 +32,8 @@ from proxy.port.api import (
 )
 from proxy.port.fill_progress import AuditProgress, FillBy, FillProgress
 from proxy.port.position import Position
+from proxy.settings.config import load_config
+from proxy.settings.in_effect import LiveSettings
 from sqltypes.errors import (
     BadParameters,
     CacheExists,
@@ -39,6 +42,7 @@ from sqltypes.errors import (
     ParseError,
     TooStale,
     UnknownCache,
+    UnknownName,
     UnsupportedQuery,
     UpwellError,
 )
@@ -229,6 +233,11 @@ class FakeCaches(dict[str, FakeCache]):
         cache.held.clear()
         del self[name]
 
+    def flush(self, name: str) -> int:
+        held = len(self.open(name, "").held)
+        self[name].held.clear()
+        return held
+
     async def listed(self) -> list[CacheInfo]:
         return [cache.info for cache in self.values()]
 
@@ -242,6 +251,13 @@ class FakeCaches(dict[str, FakeCache]):
         if "RAND()" in sql.upper():
             raise RANDOM
         return f"plan of {name or sql}", "digraph {}"
+
+
+def live_settings() -> LiveSettings:
+    """Of a proxy with defaults, in which `max-staleness` alone can change."""
+    made = LiveSettings(load_config({"upstream": "mysql://app:secret@db/shop"}, {}, Path("/srv/app")))
+    made.apply = {"max-staleness": lambda config: None}
+    return made
 
 
 @dataclass
@@ -265,6 +281,7 @@ class FakeSystem:
     fill_ended: asyncio.Event = field(default_factory=asyncio.Event)  # by its end, or because nobody listens
     proxied: ProxiedQueries = field(init=False)
     overviews: FakeOverviews = field(init=False)
+    settings: LiveSettings = field(default_factory=live_settings)
     encoders: dict[str, EncoderFor] = field(default_factory=lambda: {FORMAT: encoder_for})
 
     def __post_init__(self) -> None:
@@ -342,6 +359,12 @@ class FakeSystem:
         columns = (ResultColumn("n", BIGINT, False),)
         body = self.encoders[format](columns)([(len(parameters),)])
         return Answer(Served.PASSED, columns, body, why="no cache of this query")
+
+    async def passed_query(self, id: str) -> tuple[str, str]:
+        entry = await self.proxied.by_id(id)
+        if entry is None:
+            raise UnknownName(f"no query has the id {id!r}")
+        return entry.shape, entry.database
 
     async def subscribe(
         self, name: str, parameters: Sequence[ParameterValue]

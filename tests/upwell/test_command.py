@@ -77,7 +77,10 @@ def test_bench_reports_what_it_saw(proxy: Background, capsys: pytest.CaptureFixt
         (["cache", "create", "SELECT RAND()"], 2, "upwell: a function whose value differs between calls: RAND()"),
         (["cache", "ls", "--jsn"], 2, "upwell cache ls: No such option '--jsn'"),
         (["cahce"], 2, "upwell: No such command 'cahce'"),
-        (["cache", "create"], 2, "upwell cache create: Missing argument 'SQL'"),
+        (["cache", "create"], 2, "upwell cache create: a SELECT, or --from-query, is accepted"),
+        (["cache", "flush", "stroy"], 2, "upwell: no cache 'stroy': there are ['story'] (unknown_cache)"),
+        (["set", "memory-limit"], 2, "upwell set: a name with a value, or with --default, is accepted"),
+        (["set", "upstream", "x"], 2, "upwell: upstream cannot change while Upwell serves"),
         (["cache", "ls", "--grpc", "nowhere"], 2, "upwell cache ls: Invalid value for --grpc: 'nowhere': HOST:PORT"),
         (["cache", "ls", "--token-file", "/nowhere"], 2, "upwell cache ls: Invalid value for --token-file: '/nowhere'"),
         (["cache", "ls", "--timeout", "0"], 2, "upwell cache ls: Invalid value for '--timeout'"),
@@ -92,7 +95,11 @@ def test_bench_reports_what_it_saw(proxy: Background, capsys: pytest.CaptureFixt
         (["serve", "--upstreem", "x"], 2, "upwell serve: No such option '--upstreem'"),
         (["serve", "--upstream", "mysql://a@b", "--memory-limit", "x"], 2, "upwell: --memory-limit is 'x': a size"),
         (["serve", "--config", "/nowhere"], 2, "upwell: --config: '/nowhere' cannot be read"),
-        (["serve", "--grpc-listen", "0.0.0.0:1"], 2, "upwell: --grpc-listen 0.0.0.0 is not loopback"),
+        (
+            ["serve", "--upstream", "mysql://a@b", "--grpc-listen", "0.0.0.0:1"],
+            2,
+            "upwell: --grpc-listen 0.0.0.0 is not loopback",
+        ),
         (["doctor"], 2, "upwell: no upstream: give --upstream"),
         (["doctor", "--upstream", "mysql://root@127.0.0.1:1"], 3, "upwell: no connection to mysql://root@127.0.0.1:1"),
     ],
@@ -132,7 +139,10 @@ def test_the_launcher_says_its_version() -> None:
 def test_help_lists_what_there_is_and_only_that() -> None:
     ran = launched("--help")
     commands = [line.split()[0] for line in ran.stdout.split("Commands:")[1].splitlines() if line.strip()]
-    assert (ran.returncode, commands) == (0, ["audit", "bench", "cache", "doctor", "fill", "rank", "serve"])
+    assert (ran.returncode, commands) == (
+        0,
+        ["audit", "bench", "cache", "doctor", "fill", "rank", "serve", "set", "settings"],
+    )
 
 
 def test_without_a_command_help_goes_to_stderr() -> None:

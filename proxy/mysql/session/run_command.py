@@ -4,8 +4,9 @@ values.
 It knows the session only as `SessionView`, which the listener is, and the proxy as `System`. Errors are UpwellErrors
 with MySQL's error number and SQLSTATE.
 
-Rights: who makes or explains a cache must be able to read its tables; who drops one must be an administrator, and only
-such a one sees the texts that others have asked or made caches of.
+Rights: who makes or explains a cache must be able to read its tables; who drops or empties one must be an
+administrator, or its maker. Only administrators see and change settings, and see the texts that others have asked or
+made caches of.
 """
 
 from __future__ import annotations
@@ -30,17 +31,20 @@ from proxy.mysql.text.own_sql_syntax import (
     DropCache,
     ExplainCreateCache,
     ExplainLastStatement,
+    FlushCache,
     LastStatement,
     ResultTable,
     SetBoost,
+    SetSetting,
     ShowCaches,
     ShowProxiedQueries,
+    ShowSettings,
     ShowStatus,
     like,
 )
 from proxy.port.api import CacheInfo, MadeBy, Origin, System, SystemStatus
 from proxy.port.fill_progress import FillProgress
-from sqltypes.errors import NotPermitted, UnknownCache, UnsupportedQuery, UpwellError
+from sqltypes.errors import NotPermitted, UnknownCache, UnknownName, UnsupportedQuery, UpwellError
 
 
 class SessionView(Protocol):
@@ -109,9 +113,11 @@ _PROXIED: Columns = (
     ("cacheable", "string"),
     ("reason", "string"),
     ("last_seen", "string"),
+    ("id", "string"),
 )
 _LAST: Columns = (("served", "string"), ("cache", "string"), ("reason", "string"), ("position", "string"))
 _STATUS: Columns = (("name", "string"), ("value", "string"))
+_SETTINGS: Columns = (*_STATUS, ("origin", "string"), ("live", "string"), ("about", "string"))
 _EXPLANATION: Columns = (("explanation", "string"),)
 _CACHEABLE = {True: "yes", False: "no", None: "unknown"}
 
@@ -124,12 +130,18 @@ async def run(command: Command, system: System, session: SessionView) -> ResultT
             return await _create(command, system, session)
         case DropCache():
             return await _drop(command, system, session)
+        case FlushCache():
+            return _flush(command, system, session)
         case ShowCaches():
             return await _show_caches(command, system, session)
         case ShowProxiedQueries():
             return await _show_proxied(command, session)
         case ShowStatus():
             return _show_status(command, system, session)
+        case ShowSettings():
+            return _show_settings(command, system, session)
+        case SetSetting():
+            return _set(command, system, session)
         case ExplainCreateCache():
             return await _explain(command, system, session)
         case ExplainLastStatement():
@@ -147,6 +159,8 @@ def columns_of(command: Command) -> Columns:
             return _PROXIED
         case ShowStatus():
             return _STATUS
+        case ShowSettings():
+            return _SETTINGS
         case ExplainCreateCache():
             return _EXPLANATION
         case ExplainLastStatement():
@@ -155,23 +169,44 @@ def columns_of(command: Command) -> Columns:
 
 
 async def _create(command: CreateCache, system: System, session: SessionView) -> Done:
-    await session.may_read(preparable(command.sql), session.database)
+    sql = await _sql_of(command, session)
     if command.if_not_exists and command.name and system.caches.find(command.name) is not None:
         return Done(f"cache {command.name!r} exists already")
     made_by = MadeBy(Origin.SQL, session.account)
-    info = await system.caches.create(command.name, command.sql, session.database, made_by)
+    info = await system.caches.create(command.name, sql, session.database, made_by)
     if info.existed and info.name != command.name:
         return Done(f"the query is cached already, as {info.name!r} ({info.mode})")
     return Done(f"cache {info.name!r} ({info.mode})")
 
 
-async def _drop(command: DropCache, system: System, session: SessionView) -> Done:
-    info = system.caches.find(command.name)
+async def _sql_of(command: CreateCache | ExplainCreateCache, session: SessionView) -> str:
+    """The SELECT that a command is about, which the account may run. Raises UnknownName where it may not know of the
+    query that it names."""
+    sql = command.sql
+    if command.query:
+        entry = await session.proxied.by_id(command.query)
+        if entry is None or not (session.is_admin or session.account in entry.accounts):
+            raise UnknownName(f"no query has the id {command.query!r}: SHOW PROXIED QUERIES has them")
+        if entry.database != session.database:
+            where = f"USE {entry.database}" if entry.database else "a session without a database"
+            raise UnknownName(f"query {command.query!r} is of another database than the session's: {where} first")
+        sql = entry.shape
+    await session.may_read(preparable(sql), session.database)
+    return sql
+
+
+def _check_own(what: str, name: str, system: System, session: SessionView) -> None:
+    """Raises NotPermitted for who may not drop or empty this cache."""
+    info = system.caches.find(name)
     if not session.is_admin and (info is None or not _is_own(info, session)):
         # The same whether there is such a cache or not: who asks does not learn what there is.
         raise NotPermitted(
-            f"{session.account!r} may not drop cache {command.name!r}: its maker and the accounts of --admin-users may"
+            f"{session.account!r} may not {what} cache {name!r}: its maker and the accounts of --admin-users may"
         )
+
+
+async def _drop(command: DropCache, system: System, session: SessionView) -> Done:
+    _check_own("drop", command.name, system, session)
     try:
         # The account again: meanwhile another may have made a cache of that name.
         await system.caches.drop(command.name, "" if session.is_admin else session.account)
@@ -180,6 +215,37 @@ async def _drop(command: DropCache, system: System, session: SessionView) -> Don
             raise
         return Done(f"cache {command.name!r} does not exist")
     return Done(f"cache {command.name!r} is dropped")
+
+
+def _flush(command: FlushCache, system: System, session: SessionView) -> Done:
+    _check_own("empty", command.name, system, session)
+    return Done(f"cache {command.name!r} is empty: it held {system.caches.flush(command.name)} keys")
+
+
+# -- settings ----------------------------------------------------------------------------------------------------------
+
+
+def _check_admin(what: str, session: SessionView) -> None:
+    if not session.is_admin:
+        raise NotPermitted(f"{session.account!r} may not {what} settings: the accounts of --admin-users may")
+
+
+def _show_settings(command: ShowSettings, system: System, session: SessionView) -> ResultTable:
+    _check_admin("see", session)
+    wanted = _wanted(command.like)
+    rows: list[tuple[Cell, ...]] = [
+        (info.name, info.value, info.origin, info.live, info.help)
+        for info in system.settings.listed()
+        if wanted(info.name)
+    ]
+    return ResultTable(_SETTINGS, rows)
+
+
+def _set(command: SetSetting, system: System, session: SessionView) -> Done:
+    _check_admin("change", session)
+    info = system.settings.set(command.name, command.value)
+    until = " until the next start" if command.value is not None else f" ({info.origin})"
+    return Done(f"{info.name} is {info.value}{until}")
 
 
 # -- what there is -----------------------------------------------------------------------------------------------------
@@ -266,6 +332,7 @@ async def _show_proxied(command: ShowProxiedQueries, session: SessionView) -> Re
             _CACHEABLE[info.cacheable],
             info.reason,
             datetime.fromtimestamp(info.seen, UTC).strftime("%Y-%m-%d %H:%M:%S"),
+            info.id,
         )
         async for info in in_slices(await session.proxied.listed(wanted, command.limit))
     ]
@@ -321,9 +388,9 @@ def filling(fill: FillProgress) -> str:
 
 
 async def _explain(command: ExplainCreateCache, system: System, session: SessionView) -> ResultTable:
-    await session.may_read(preparable(command.sql), session.database)
+    sql = await _sql_of(command, session)
     try:
-        text, _ = await system.caches.explain("", command.sql, session.database)
+        text, _ = await system.caches.explain("", sql, session.database)
     except UnsupportedQuery as error:
         text = f"refused: {error.message}\nreason: {error.code}"
     return ResultTable(_EXPLANATION, [(line,) for line in text.rstrip("\n").split("\n")])

@@ -1,10 +1,13 @@
 """Upwell's own SQL: which texts are commands to the proxy, and what they say.
 
-    CREATE CACHE [IF NOT EXISTS] [name] FROM SELECT ...
+    CREATE CACHE [IF NOT EXISTS] [name] FROM { SELECT ... | QUERY 'id' }
     DROP CACHE [IF EXISTS] name
+    FLUSH CACHE name
     SHOW CACHES [LIKE 'pattern']
     SHOW PROXIED QUERIES [LIKE 'pattern'] [LIMIT n]
     SHOW UPWELL STATUS [LIKE 'pattern']
+    SHOW UPWELL SETTINGS [LIKE 'pattern']
+    SET UPWELL name = { value | DEFAULT }
     EXPLAIN CREATE CACHE FROM SELECT ...
     EXPLAIN LAST STATEMENT
     SET [SESSION] boost_cached_queries = value
@@ -33,17 +36,23 @@ LONGEST_PATTERN = 1000  # letters: each `%` of it is an expression of its own
 
 @dataclass(frozen=True, slots=True)
 class CreateCache:
-    """`name` "": one is made up."""
+    """`name` "": one is made up. `query`: the id of a query that MySQL has answered, in the place of `sql`."""
 
     sql: str
     name: str = ""
     if_not_exists: bool = False
+    query: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class DropCache:
     name: str
     if_exists: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class FlushCache:
+    name: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,8 +74,24 @@ class ShowStatus:
 
 
 @dataclass(frozen=True, slots=True)
+class ShowSettings:
+    like: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SetSetting:
+    """`value` None: DEFAULT."""
+
+    name: str
+    value: str | None
+
+
+@dataclass(frozen=True, slots=True)
 class ExplainCreateCache:
+    """`query`: as of CreateCache."""
+
     sql: str
+    query: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,9 +107,12 @@ class SetBoost:
 Command = (
     CreateCache
     | DropCache
+    | FlushCache
     | ShowCaches
     | ShowProxiedQueries
     | ShowStatus
+    | ShowSettings
+    | SetSetting
     | ExplainCreateCache
     | ExplainLastStatement
     | SetBoost
@@ -132,7 +160,7 @@ _BOOST = rf"""
     (?: \w++ | '\w*+' | "\w*+" ) {_GAP}*+ (?: ;{_GAP}*+ )*+ \Z
 """
 _HEAD = rf"""
-    {_GAP}*+ (?: {_BOOST} | (?: (?: CREATE | DROP ) {_GAP}++ CACHES?
+    {_GAP}*+ (?: {_BOOST} | (?: (?: CREATE | DROP | FLUSH ) {_GAP}++ CACHES? | SET {_GAP}++ UPWELL
     | SHOW {_GAP}++ (?: CACHES? | PROXIED | UPWELL )
     | EXPLAIN {_GAP}++ (?: CREATE {_GAP}++ CACHES? | LAST {_GAP}++ STATEMENT {_GAP}*+ (?: ;{_GAP}*+ )*+ \Z ) )
     (?![\w$.]) )
@@ -220,6 +248,21 @@ class _Words:
             raise self.error("a whole number", self._at - (number is not None))
         return int(number.text)
 
+    def assigned(self) -> str:
+        """What stands behind `=`, up to the end; without its quotes where it is one string."""
+        if self.next_text("=") is None and self.next_text(":=") is None:
+            raise self.error("=")
+        if self._at == len(self._tokens):
+            raise self.error("a value")
+        first, last = self._tokens[self._at], self._tokens[-1]
+        return unquote(first.text) if first is last and first.kind == "string" else self._sql[first.start : last.end]
+
+    def next_text(self, text: str) -> Token | None:
+        """The next token, if it is this one; then it is taken."""
+        if self._at < len(self._tokens) and self._tokens[self._at].text == text:
+            return self.next(self._tokens[self._at].kind)
+        return None
+
     def end(self) -> None:
         if self._at < len(self._tokens):
             raise self.error("the end of the statement")
@@ -254,16 +297,40 @@ def _create(words: _Words) -> CreateCache:
     if_not_exists = words.take("IF", "NOT", "EXISTS")
     name = words.name()
     words.must("FROM")
-    return CreateCache(words.select(), name, if_not_exists)
+    if not words.take("QUERY"):
+        return CreateCache(words.select(), name, if_not_exists)
+    id_ = words.next("string") or words.next("word")
+    if id_ is None:
+        raise words.error("the id of a query")
+    words.end()
+    return CreateCache("", name, if_not_exists, unquote(id_.text) if id_.kind == "string" else id_.text)
 
 
 def _drop(words: _Words) -> Command:
     if_exists = words.take("IF", "EXISTS")
+    return DropCache(_only_name(words), if_exists)
+
+
+def _flush(words: _Words) -> Command:
+    return FlushCache(_only_name(words))
+
+
+def _only_name(words: _Words) -> str:
     name = words.name()
     if not name:
         raise words.error("the name of a cache")
     words.end()
-    return DropCache(name, if_exists)
+    return name
+
+
+def _set(words: _Words) -> Command:
+    name = words.name()
+    while name and words.next_text("-") is not None:
+        name += "-" + words.name()
+    if not name:
+        raise words.error("the name of a setting")
+    value = words.assigned()
+    return SetSetting(name, None if value.upper() == "DEFAULT" else value)
 
 
 def _show_caches(words: _Words) -> Command:
@@ -285,8 +352,15 @@ def _show_status(words: _Words) -> Command:
     return ShowStatus(like)
 
 
+def _show_settings(words: _Words) -> Command:
+    like = words.like()
+    words.end()
+    return ShowSettings(like)
+
+
 def _explain_create(words: _Words) -> Command:
-    return ExplainCreateCache(_create(words).sql)
+    create = _create(words)
+    return ExplainCreateCache(create.sql, create.query)
 
 
 def _explain_last(words: _Words) -> Command:
@@ -295,11 +369,14 @@ def _explain_last(words: _Words) -> Command:
 
 
 _GRAMMAR: tuple[tuple[tuple[str, ...], str, Callable[[_Words], Command]], ...] = (
-    (("CREATE", "CACHE"), "CREATE CACHE [IF NOT EXISTS] [name] FROM SELECT ...", _create),
+    (("CREATE", "CACHE"), "CREATE CACHE [IF NOT EXISTS] [name] FROM SELECT ... or FROM QUERY 'id'", _create),
     (("DROP", "CACHE"), "DROP CACHE [IF EXISTS] name", _drop),
+    (("FLUSH", "CACHE"), "FLUSH CACHE name", _flush),
     (("SHOW", "CACHES"), "SHOW CACHES [LIKE 'pattern']", _show_caches),
     (("SHOW", "PROXIED", "QUERIES"), "SHOW PROXIED QUERIES [LIKE 'pattern'] [LIMIT n]", _show_proxied),
     (("SHOW", "UPWELL", "STATUS"), "SHOW UPWELL STATUS [LIKE 'pattern']", _show_status),
+    (("SHOW", "UPWELL", "SETTINGS"), "SHOW UPWELL SETTINGS [LIKE 'pattern']", _show_settings),
+    (("SET", "UPWELL"), "SET UPWELL name = value or DEFAULT", _set),
     (("EXPLAIN", "CREATE", "CACHE"), "EXPLAIN CREATE CACHE FROM SELECT ...", _explain_create),
     (("EXPLAIN", "LAST", "STATEMENT"), "EXPLAIN LAST STATEMENT", _explain_last),
 )

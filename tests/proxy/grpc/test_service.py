@@ -400,3 +400,48 @@ def test_calls_run_to_their_end_while_the_listener_stops() -> None:
             await stopping
 
     run(scenario())
+
+
+def test_a_cache_is_emptied_and_stays() -> None:
+    async def scenario() -> None:
+        async with serving() as served:
+            story = served.client.cache("story")
+            await story.get(3)
+            assert await served.client.flush_cache("story") == 1
+            assert (await story.get(3)).served == "miss"
+            with pytest.raises(errors.UnknownCache):
+                await served.client.flush_cache("stroy")
+
+    run(scenario())
+
+
+def test_settings_are_listed_and_changed() -> None:
+    async def scenario() -> None:
+        async with serving() as served:
+            by_name = {setting.name: setting for setting in await served.client.settings()}
+            assert (by_name["upstream"].value, by_name["max-staleness"].live) == ("mysql://app@db:3306/shop", "yes")
+            setting = await served.client.set("max-staleness", "5s")
+            assert (setting.value, setting.origin) == ("5s", "SET")
+            assert (await served.client.set("max-staleness", None)).value == "30s"
+            for name, value, why in (
+                ("upstream", "mysql://b@db", "cannot change while Upwell serves"),
+                ("max-staleness", "soon", "SET UPWELL max-staleness is 'soon': a time such as"),
+                ("max-stalenes", "1s", "is 'max-staleness' meant"),
+            ):
+                with pytest.raises(errors.BadSetting, match=why):
+                    await served.client.set(name, value)
+
+    run(scenario())
+
+
+def test_a_query_that_mysql_has_answered_is_cached_by_its_id() -> None:
+    async def scenario() -> None:
+        async with serving() as served:
+            served.system.proxied.entry("SELECT a FROM t WHERE id = 7", "shop").note(10.0, "")
+            (line,) = await served.system.proxied.listed(lambda entry: True)
+            made = await served.client.create_cache(name="a", from_query=line.id)
+            assert (made.sql, made.database) == ("SELECT a FROM t WHERE id = ?", "shop")
+            with pytest.raises(errors.UnknownName, match="no query has the id 'q_none'"):
+                await served.client.create_cache(from_query="q_none")
+
+    run(scenario())

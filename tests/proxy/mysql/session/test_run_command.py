@@ -20,6 +20,7 @@ from sqltypes.errors import (
     SourceDown,
     SourceError,
     UnknownCache,
+    UnknownName,
     UnsupportedQuery,
     UpwellError,
 )
@@ -96,6 +97,54 @@ def test_a_list_parameter_of_our_own_is_a_placeholder_where_mysql_is_asked() -> 
     session, text = Session(), "SELECT '?...' FROM t WHERE a IN ({0}) AND b IN (?) AND c IN ({0})"
     answer("CREATE CACHE FROM " + text.format("?..."), FakeSystem(), session)
     assert session.asked == [(text.format("?"), "shop")]
+
+
+def test_a_query_that_was_passed_is_cached_by_its_id_with_the_rights_of_who_asks() -> None:
+    system, known = with_proxied(), Session(database="shop")
+    listed = rows("SHOW PROXIED QUERIES", system, ADMIN)
+    ids = {str(row["query"]): row["id"] for row in listed}
+    assert len(ids) == len(set(ids.values())) == 2
+    by_id, random = ids["SELECT a FROM t WHERE id = ?"], ids["SELECT RAND() FROM t"]
+    assert answer(f"CREATE CACHE mine FROM QUERY '{by_id}'", system, known) == Done("cache 'mine' (maintain)")
+    assert known.asked == [("SELECT a FROM t WHERE id = ?", "shop")], "MySQL has judged"
+    assert system.caches["mine"].info.sql == "SELECT a FROM t WHERE id = ?"
+    assert rows(f"EXPLAIN CREATE CACHE FROM QUERY {by_id}", system, known)[0]["explanation"]
+    for asked, session in (
+        (random, known),
+        ("q_0000000000", known),
+        ("q_0000000000", ADMIN),
+        (by_id, Session("eve@%")),
+    ):
+        with pytest.raises(UnknownName, match=f"no query has the id '{asked}': SHOW PROXIED QUERIES has them"):
+            answer(f"CREATE CACHE FROM QUERY '{asked}'", system, session)
+    with pytest.raises(UnknownName, match="is of another database than the session's: USE shop first"):
+        answer(f"CREATE CACHE FROM QUERY '{by_id}'", system, Session(database="other"))
+
+
+def test_its_maker_and_an_administrator_empty_a_cache_which_stays() -> None:
+    system = FakeSystem()
+    answer(f"CREATE CACHE story FROM {BY_ID}", system, Session())
+    for session in (Session(), ADMIN):
+        system.caches["story"].held[(1,)] = b""
+        assert answer("FLUSH CACHE story", system, session) == Done("cache 'story' is empty: it held 1 keys")
+    for text in ("FLUSH CACHE story", "FLUSH CACHE nothing"):
+        with pytest.raises(NotPermitted, match="may not empty cache"):
+            answer(text, system, Session("bob@%"))
+    with pytest.raises(UnknownCache):
+        answer("FLUSH CACHE nothing", system, ADMIN)
+
+
+def test_administrators_alone_see_and_change_settings() -> None:
+    system = FakeSystem()
+    (shown,) = rows("SHOW UPWELL SETTINGS LIKE 'max-stale%'", system, ADMIN)
+    assert [shown[name] for name in ("name", "value", "origin", "live")] == ["max-staleness", "30s", "default", "yes"]
+    said = answer("SET UPWELL max_staleness = 5s", system, ADMIN)
+    assert said == Done("max-staleness is 5s until the next start")
+    assert rows("SHOW UPWELL SETTINGS LIKE 'max-stale%'", system, ADMIN)[0]["origin"] == "SET"
+    assert answer("SET UPWELL max-staleness = DEFAULT", system, ADMIN) == Done("max-staleness is 30s (default)")
+    for text in ("SHOW UPWELL SETTINGS", "SET UPWELL max-staleness = 1s"):
+        with pytest.raises(NotPermitted, match="the accounts of --admin-users may"):
+            answer(text, system, Session())
 
 
 def test_a_query_that_is_cached_already_is_no_error_and_its_cache_is_named() -> None:
@@ -234,9 +283,11 @@ def test_what_was_passed_through_with_the_costliest_first() -> None:
     found = rows("SHOW PROXIED QUERIES", with_proxied(), ADMIN)
     assert [list(row.items()) for row in found] == [
         [("query", "SELECT RAND() FROM t"), ("database", "shop"), ("count", 1), ("p50_us", 5000.0), ("total_ms", 5.0),
-         ("cacheable", "no"), ("reason", "nondeterministic: RAND()"), ("last_seen", "2023-11-14 22:13:20")],
+         ("cacheable", "no"), ("reason", "nondeterministic: RAND()"), ("last_seen", "2023-11-14 22:13:20"),
+         ("id", found[0]["id"])],
         [("query", "SELECT a FROM t WHERE id = ?"), ("database", "shop"), ("count", 3), ("p50_us", 200.0),
-         ("total_ms", 0.6), ("cacheable", "yes"), ("reason", "maintain"), ("last_seen", "2023-11-14 22:13:20")],
+         ("total_ms", 0.6), ("cacheable", "yes"), ("reason", "maintain"), ("last_seen", "2023-11-14 22:13:20"),
+         ("id", found[1]["id"])],
     ]  # fmt: skip
 
 
