@@ -224,7 +224,11 @@ format: $(DEV_READY)  ## rewrite the sources in the project's style
 	@$(VENV)/bin/ruff check --fix .
 	@$(VENV)/bin/ruff format .
 
-.PHONY: goldens docs collations
+.PHONY: goldens docs site collations
+site: $(DEV_READY)  ## the documents as a site in build/site, which is read and searched from its folder
+	@$(PY) -m tests.support.site
+	@echo "build/site/index.html"
+
 collations: $(DEV_READY)  ## compare every collation whole with MySQL's, and keep that it was done
 	@UPSTREAM_TEST="$$UPSTREAM" UPWELL_WHOLE=1 $(PYTEST) integration/planner_truth/test_collations_mysql.py $(ARGS)
 	@UPSTREAM_TEST="$$UPSTREAM" $(PY) -m integration.planner_truth.checked_collations

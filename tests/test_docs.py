@@ -112,6 +112,11 @@ def test_every_link_between_documents_leads_somewhere(document: Path) -> None:
     assert [link for link in links if not (document.parent / link).exists()] == []
 
 
+def test_every_document_is_in_the_navigation_of_the_site() -> None:
+    named = re.findall(r"^ +- ([\w./]+\.md)$", (ROOT / "mkdocs.yml").read_text(), re.M)
+    assert sorted(named) == sorted(path.relative_to(ROOT).as_posix() for path in [*DOCUMENTS, *CHANGES])
+
+
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: str(path.name))
 def test_every_make_target_that_a_document_names_exists(document: Path) -> None:
     targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.M))
