@@ -46,7 +46,7 @@ from upwell.errors import UpwellError
 
 SEED = 20
 LINE_SECONDS = 10.0
-LOAD_SECONDS, QUICK_SECONDS = 24.0, 8.0  # of pages
+LOAD_SECONDS, QUICK_SECONDS = 24.0, 7.0  # of pages
 DEMO_ENDS = ["The demo ends here, and the proxy with it. `make run` goes on serving."]
 
 
