@@ -68,6 +68,7 @@ SECONDS = {
     "integration/lists/test_cold_lists.py": 45,
     "integration/caches/test_pauses.py": 40,
     "integration/lists/test_random_lists.py": 40,
+    "integration/http/test_page.py": 35,
     "integration/loop_steps/test_loop_steps_of_answers.py": 40,
     "integration/stream/test_unnamed_columns.py": 35,
     "integration/commands/test_compare.py": 30,

@@ -55,10 +55,12 @@ def build(folder: Path, compiled: bool = False) -> Path:
 
 
 def expected_modules() -> list[str]:
-    """The names that the wheel must have: every module of the tree, where the wheel has it."""
+    """The names that the wheel must have: every module of the tree, and all of the page for browsers, where the wheel
+    has them."""
     upwell = [path.relative_to(ROOT).as_posix() for path in ROOT.joinpath("upwell").rglob("*.py")]
     app = [path.relative_to(ROOT).as_posix() for name in APP_PACKAGES for path in ROOT.joinpath(name).rglob("*.py")]
-    return sorted([*upwell, *(f"upwell/app/{path}" for path in app)])
+    page = [path.relative_to(ROOT).as_posix() for path in ROOT.joinpath("proxy/http/page").iterdir()]
+    return sorted([*upwell, *(f"upwell/app/{path}" for path in (*app, *page))])
 
 
 def check_contents(wheel: Path) -> None:

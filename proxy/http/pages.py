@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import asdict, dataclass
+from functools import cache
+from pathlib import Path
 
 import structlog
 from starlette.exceptions import HTTPException
@@ -36,6 +38,19 @@ log = structlog.get_logger("upwell.http")
 BODY_BYTES = 1 << 20
 OUTCOMES = ("", MISS, PASSED)
 PROBES = frozenset({"/healthz", "/readyz"})
+PAGE = Path(__file__).with_name("page")
+TYPES = {
+    ".html": "text/html; charset=utf-8",
+    ".js": "text/javascript; charset=utf-8",
+    ".css": "text/css; charset=utf-8",
+    ".svg": "image/svg+xml",
+    ".txt": "text/plain; charset=utf-8",
+}
+POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; base-uri 'none';"
+    " form-action 'none'; frame-ancestors 'none'"
+)
+"""A browser loads nothing from elsewhere for the page, and sends nothing elsewhere."""
 HEADERS = (
     (b"cache-control", b"no-store"),
     (b"x-content-type-options", b"nosniff"),
@@ -50,6 +65,7 @@ def application(system: System, service: UpwellService, live: Live, *, loopback:
     pages, looks = Pages(system, rights), Looks(system, rights, live, streams)
     routes = [
         Route("/", pages.index),
+        Route("/page/{file}", part_of_page),
         Route("/metrics", pages.metrics),
         Route("/healthz", pages.alive),
         Route("/readyz", pages.ready),
@@ -214,6 +230,21 @@ class Looks:
         return JSONResponse({"text": text, "nodes": nodes, "edges": edges})
 
 
+@cache
+def parts() -> dict[str, tuple[bytes, str]]:
+    """What the page for browsers is made of, by the name of its file: the bytes and their type."""
+    found = [path for path in sorted(PAGE.iterdir()) if path.suffix in TYPES]
+    return {path.name: (path.read_bytes(), TYPES[path.suffix]) for path in found}
+
+
+async def part_of_page(request: Request) -> Response:
+    name = request.path_params["file"]
+    if name not in parts():
+        raise HTTPException(404, f"there is no {request.url.path}")
+    body, kind = parts()[name]
+    return Response(body, media_type=kind, headers={"content-security-policy": POLICY})
+
+
 class Pages:
     """The pages for people, scrapers and balancers."""
 
@@ -232,7 +263,11 @@ class Pages:
         return told(503, f"not ready: {why}") if why else told(200, "ready")
 
     async def index(self, request: Request) -> Response:
-        """The start page. It shows the texts of queries only to callers that may read them."""
+        """The start page: for a browser it is drawn (`proxy/http/page/`), for others a text. It shows the texts of
+        queries only to callers that may read them."""
+        if "text/html" in request.headers.get("accept", ""):
+            request.path_params["file"] = "index.html"
+            return await part_of_page(request)
         status = self._system.status()
         caches = await self._system.caches.listed()
         lines = [

@@ -48,6 +48,7 @@ class FakeOverviews:
     rows: list[tuple[float, ...]] = field(default_factory=lambda: [(1.0, 2.0)])
     queries: list[QueryView] = field(default_factory=lambda: [QUERY])
     fills: list[FillView] = field(default_factory=list)
+    graph: PlanGraph = GRAPH
     changed: Callable[[Overview], Overview] = lambda overview: overview
 
     async def look(self) -> Overview:
@@ -75,7 +76,7 @@ class FakeOverviews:
     def plan(self, name: str) -> tuple[str, PlanGraph]:
         if name not in self.caches():
             raise UnknownCache(f"no cache {name!r}")
-        return f"plan of {name}", GRAPH
+        return f"plan of {name}", self.graph
 
 
 def more_hits(name: str) -> Callable[[Overview], Overview]:

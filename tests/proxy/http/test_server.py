@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import socket
 from collections.abc import Coroutine
 from contextlib import suppress
@@ -257,5 +258,24 @@ def test_what_is_accepted_is_said() -> None:
         async with listening(system()) as port:
             assert "GET" in (await exchange(port, get("/metrics", "POST")))[1]
             assert "/metrics" in (await exchange(port, get("/nothing")))[1]
+
+    run(scenario())
+
+
+def test_a_browser_gets_the_page_and_what_it_is_made_of() -> None:
+    async def scenario() -> None:
+        async with listening(system()) as port:
+            browser = {"Accept": "text/html,application/xhtml+xml,*/*;q=0.8"}
+            reader, writer = await asyncio.open_connection("127.0.0.1", port)
+            writer.write(get("/", headers=browser))
+            head, _, body = (await reader.read()).decode().partition("\r\n\r\n")
+            writer.close()
+            assert "200 OK" in head and "content-type: text/html" in head and "default-src 'none'" in head
+            named = re.findall(r'(?:src|href)="(/page/[^"]+)"', body)
+            assert len(named) >= 5
+            for path in named:
+                assert (await exchange(port, get(path)))[0] == "200 OK"
+            for path in ("/page/nothing.js", "/page/..%2fpages.py", "/page/../pages.py", "/page/"):
+                assert (await exchange(port, get(path)))[0] == "404 Not Found"
 
     run(scenario())

@@ -1,0 +1,109 @@
+"""The HTTP listener over made-up figures, on a loop in a thread of its own: for what a browser shows of any figures."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Coroutine, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any, TypeVar
+
+from planner.explain import Edge, Node, PlanGraph
+from proxy.http.server import HttpListener
+from proxy.port.overview import CacheView, HistoryView, Overview
+from tests.support.fake_system import FakeSystem
+from tests.support.http_calls import listener_of
+
+T = TypeVar("T")
+WAIT = 60.0
+MINUTES = 40
+COLUMNS = ("at", "hits", "misses", "passed", "hit_rate", "miss_seconds", "memory", "lag_seconds")
+GRAPH = PlanGraph(
+    (
+        Node("shop.item", "table", "shop.item"),
+        Node("shop.part", "table", "shop.part"),
+        Node("a0", "arrangement", "rows item(id)"),
+        Node("a1", "answers", "answers"),
+        Node("reader", "reader", "reader(item.id)"),
+    ),
+    (
+        Edge("shop.item", "a0"), Edge("shop.part", "a1", whole=True), Edge("a0", "reader", "item"),
+        Edge("a1", "reader", "part (left)"),
+    ),
+)  # fmt: skip
+
+
+class MadeUp:
+    """A listener that can be stopped and started again on its port. `system`: what it shows; hits rise at each look."""
+
+    def __init__(self, caches: int, host: str, token: str | None) -> None:
+        self.system = FakeSystem()
+        self.host, self.token, self.port = host, token, 0
+        self.listener: HttpListener | None = None
+        for number in range(caches):
+            self.system.caches.add(f"cache_{number}", {})
+        self.system.overviews.changed = self.at_work
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
+        self._thread.start()
+
+    def at_work(self, overview: Overview) -> Overview:
+        looks, caches = self.system.overviews.looks, {}
+        for number, (name, cache) in enumerate(overview.caches.items()):
+            caches[name] = self._at_work(cache, number, looks)
+        rows = [
+            (overview.at - 5 * age, 900.0 + age, 20.0, 5.0, 0.9, 0.002, 1e8, 0.01) for age in range(MINUTES * 12, 0, -1)
+        ]
+        return replace(overview, caches=caches, history=HistoryView(5.0, COLUMNS, rows))
+
+    def _at_work(self, cache: CacheView, number: int, looks: int) -> CacheView:
+        return replace(
+            cache,
+            hits=1000 * number + 10 * looks,
+            saved_seconds=float(number),
+            mode="evict" if number % 3 == 1 else "maintain",
+            trust="being checked" if number % 3 == 2 else "trusted",
+            tables=["shop.part"] if number % 2 else ["shop.item"],
+        )
+
+    def call(self, coroutine: Coroutine[Any, Any, T]) -> T:
+        return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result(WAIT)
+
+    def start(self) -> None:
+        self.listener = listener_of(self.system, self.host, self.port, self.token)
+        self.port = self.call(self.listener.start())
+
+    def stop(self) -> None:
+        assert self.listener is not None
+        self.call(self.listener.stop(0))
+
+    def connections(self) -> int:
+        """How many are open, the silent ones aside."""
+
+        async def open_() -> int:
+            assert self.listener is not None and self.listener.connections is not None
+            return len(self.listener.connections.open.keys() - self.listener.connections.silent.keys())
+
+        return self.call(open_())
+
+    def close(self) -> None:
+        self.stop()
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join(WAIT)
+        self._loop.close()
+
+    @property
+    def address(self) -> str:
+        return f"http://127.0.0.1:{self.port}/"
+
+
+@contextmanager
+def made_up(caches: int = 3, host: str = "127.0.0.1", token: str | None = "secret") -> Iterator[MadeUp]:
+    shown = MadeUp(caches, host, token)
+    shown.system.overviews.graph = GRAPH
+    shown.start()
+    try:
+        yield shown
+    finally:
+        shown.close()

@@ -1,0 +1,50 @@
+// Numbers for people, and elements.
+
+const DIGITS = new Intl.NumberFormat("en", { maximumFractionDigits: 0 });
+const SHORT = new Intl.NumberFormat("en", { notation: "compact", maximumFractionDigits: 1 });
+
+export const count = (value) => DIGITS.format(value);
+export const short = (value) => (value < 10000 ? (value < 10 && value % 1 ? value.toFixed(1) : DIGITS.format(value)) : SHORT.format(value));
+
+function scaled(value, steps) {
+  for (const [size, unit, digits] of steps) {
+    if (value >= size) {
+      const number = value / size;
+      return [number >= 100 ? number.toFixed(0) : number.toFixed(digits), unit];
+    }
+  }
+  return ["0", steps[steps.length - 1][1]];
+}
+
+const BYTES = [[2 ** 40, "TiB", 1], [2 ** 30, "GiB", 1], [2 ** 20, "MiB", 1], [2 ** 10, "KiB", 1], [1, "B", 0]];
+const SECONDS = [[86400, "d", 1], [3600, "h", 1], [60, "min", 1], [1, "s", 1], [1e-3, "ms", 1], [1e-6, "µs", 1]];
+
+export const bytesParts = (value) => scaled(value, BYTES);
+export const bytes = (value) => scaled(value, BYTES).join(" ");
+export const secondsParts = (value) => scaled(value, SECONDS);
+export const seconds = (value) => scaled(value, SECONDS).join(" ");
+export const percent = (value) => (value >= 0.9995 ? "100" : (value * 100).toFixed(1)) + "%";
+export const clock = (at) => new Date(at * 1000).toLocaleTimeString("en", { hour: "2-digit", minute: "2-digit", second: "2-digit", hour12: false });
+
+export function element(name, properties = {}, ...children) {
+  const made = document.createElement(name);
+  for (const [key, value] of Object.entries(properties)) {
+    if (key === "class") made.className = value;
+    else if (key.startsWith("on")) made.addEventListener(key.slice(2), value);
+    else if (value !== undefined && value !== false) made.setAttribute(key, value === true ? "" : value);
+  }
+  made.append(...children.filter((child) => child !== null && child !== undefined && child !== ""));
+  return made;
+}
+
+export function put(node, text) { // only what has changed is written: nothing is laid out anew
+  if (node.textContent !== text) node.textContent = text;
+}
+
+export function figure(node, value, parts) { // "–" for none
+  const [number, unit] = value > 0 ? parts(value) : ["–", ""];
+  const text = number + "\u00a0" + unit;
+  if (node.dataset.text === text) return;
+  node.dataset.text = text;
+  node.replaceChildren(number, ...(unit ? [element("small", {}, unit)] : []));
+}

@@ -1,0 +1,247 @@
+// The page: follows the overview and shows it. Changes nothing but by the button that makes a cache.
+
+import { Caches } from "/page/caches.js";
+import { charts } from "/page/charts.js";
+import { bytes, bytesParts, count, element, figure, percent, put, seconds, secondsParts, short } from "/page/format.js";
+import { follow, merged } from "/page/stream.js";
+
+const by = (id) => document.getElementById(id);
+const EMPTIED = {
+  evicted_by_change: "changes that an answer may depend on",
+  evicted: "memory was short",
+  ddl: "DDL statements",
+  emptied_by_large_change: "large transactions",
+  conflicts: "writes during a fill",
+  removed_row_not_held: "a row went that was not held",
+  two_rows_of_a_key: "two rows of one unique key",
+  extreme_underflow: "the row of a MIN or MAX went",
+  top_k_underflow: "too few first rows were left",
+  spelling_underflow: "a row went from a group of other spellings",
+  resets: "history was lost",
+  rows_not_read: "rows that the binlog does not tell",
+};
+const KEY = "upwell-token";
+let overview = null;
+
+// -- the token -----------------------------------------------------------------------------------------------------
+
+const token = () => sessionStorage.getItem(KEY);
+const authorization = () => (token() ? { Authorization: `Bearer ${token()}` } : {});
+
+function asked(why) { // for the token; null where there is none to be had
+  const dialog = by("ask"), input = by("ask-token");
+  put(by("ask-why"), why);
+  input.value = "";
+  dialog.showModal();
+  return new Promise((resolve) => {
+    dialog.addEventListener("close", () => resolve(dialog.returnValue === "given" && input.value ? input.value.trim() : null), { once: true });
+  });
+}
+
+by("ask-form").addEventListener("submit", (event) => { event.preventDefault(); by("ask").close("given"); });
+by("ask-cancel").addEventListener("click", () => by("ask").close(""));
+
+async function called(path, options = {}) {
+  const response = await fetch(path, { ...options, headers: { ...options.headers, ...authorization() }, cache: "no-store" });
+  const answer = response.status === 204 ? null : await response.json().catch(() => null);
+  if (!response.ok) throw Object.assign(new Error(answer?.error?.message ?? `status ${response.status}`), { status: response.status });
+  return answer;
+}
+
+let toasting = 0;
+function toast(text) {
+  const node = by("toast");
+  node.textContent = text;
+  node.classList.add("shown");
+  clearTimeout(toasting);
+  toasting = setTimeout(() => node.classList.remove("shown"), 5000);
+}
+
+by("token").addEventListener("click", async () => {
+  if (token()) sessionStorage.removeItem(KEY);
+  else {
+    const given = await asked("With the token of the gRPC listener the page shows the texts of queries, and makes caches. It stays in this tab.");
+    if (!given) return;
+    sessionStorage.setItem(KEY, given);
+  }
+  again();
+});
+
+// -- what is shown -------------------------------------------------------------------------------------------------
+
+const caches = new Caches(called);
+let lines = null;
+
+function tiles() {
+  const { rates, reads, memory, source, upqueries, connections } = overview;
+  const all = Object.values(overview.caches);
+  const lately = rates.reads > 0;
+  put(by("hit-rate"), lately ? percent(rates.hit_rate) : reads.hits + reads.misses + reads.passed ? percent(reads.hit_rate) : "–");
+  const any = reads.hits + reads.misses + reads.passed > 0;
+  put(by("hit-rate-note"), lately ? `${percent(reads.hit_rate)} since the start` : any ? "since the start; no reads now" : "no read has come yet");
+  put(by("reads"), short(rates.reads));
+  put(by("reads-note"), `${short(rates.hits)} hits, ${short(rates.misses)} misses, ${short(rates.passed)} passed`);
+  const saved = all.reduce((sum, cache) => sum + cache.saved_seconds, 0);
+  figure(by("saved"), saved, secondsParts);
+  put(by("saved-note"), `by ${count(all.length)} ${all.length === 1 ? "cache" : "caches"}; an estimate`);
+  figure(by("miss"), rates.miss_seconds, secondsParts);
+  put(by("miss-note"), `${count(upqueries.in_flight)} upqueries in flight, ${count(upqueries.waiting)} waiting`);
+  figure(by("lag"), Math.max(source.lag_seconds, 1e-6), secondsParts);
+  put(by("lag-note"), source.visible_p99_seconds ? `commits show after ${seconds(source.visible_p50_seconds)}, p99 ${seconds(source.visible_p99_seconds)}` : "no commit has concerned a cache");
+  figure(by("memory"), memory.used, bytesParts);
+  put(by("memory-note"), `of ${bytes(memory.limit)}; ${count(connections.sessions)} sessions`);
+  const part = memory.limit ? memory.used / memory.limit : 0;
+  by("memory-bar").style.width = `${Math.min(100, 100 * part)}%`;
+  by("memory-bar").classList.toggle("full", part > 0.9);
+}
+
+function bars(id, entries) {
+  const list = by(`${id}-list`);
+  const most = Math.max(1, ...entries.map(([, value]) => value));
+  const text = JSON.stringify(entries);
+  by(`${id}-empty`).hidden = entries.length > 0;
+  if (list.dataset.text === text) return;
+  list.dataset.text = text;
+  list.replaceChildren(...entries.map(([name, value]) => {
+    const bar = element("i");
+    bar.style.width = `${(100 * value) / most}%`;
+    return element("li", {}, element("span", {}, name), element("b", {}, count(value)), element("div", { class: "bar", "aria-hidden": "true" }, bar));
+  }));
+}
+
+function facts() {
+  const { source, connections, counters } = overview;
+  const told = [
+    ["Address", source.address],
+    ["Server", source.server_version],
+    ["Connections", `${connections.source}, of which ${connections.running} work; ${overview.upqueries.held_back} held back`],
+    ["Upqueries", `${count(overview.upqueries.sent)} sent`],
+    ["Transactions", `${count(counters.transactions)} read, ${count(counters.records_applied ?? 0)} changes applied`],
+    ["Event loop", `${seconds(overview.loop_late_seconds)} late on average`],
+    ["Position", source.position],
+    ...Object.entries(source.shards).map(([shard, position]) => [`Shard ${shard}`, position]),
+  ];
+  const text = JSON.stringify(told);
+  const list = by("source-facts");
+  if (list.dataset.text === text) return;
+  list.dataset.text = text;
+  list.replaceChildren(...told.flatMap(([name, value]) => [element("dt", {}, name), element("dd", {}, value)]));
+}
+
+function queries() {
+  const found = overview.queries;
+  const empty = by("queries-empty");
+  put(empty, found ? "No read has passed that a cache is not for." : "Their texts are shown with the token.");
+  empty.hidden = Boolean(found?.length);
+  by("queries-table").hidden = !found?.length;
+  put(by("queries-count"), found?.length ? count(found.length) : "");
+  const body = by("queries-body");
+  if (!found || body.shown === found) return;
+  body.shown = found;
+  const focused = document.activeElement?.dataset?.query;
+  const most = Math.max(...found.map((query) => query.total_ms), 1e-9);
+  body.replaceChildren(...found.map((query) => {
+    const bar = element("i", { class: "dot-pass" });
+    bar.style.width = `${(100 * query.total_ms) / most}%`;
+    const cached = query.reason.startsWith("cached as");
+    const make = query.cacheable === "yes" && !cached
+      ? element("button", { type: "button", class: "loud", "data-query": query.query, "aria-label": `Make a cache of ${query.query}`, onclick: (event) => create(query, event.currentTarget) }, "Make a cache")
+      : "";
+    return element("tr", {},
+      element("th", { scope: "row", class: "query" }, element("span", { title: query.query }, query.query), query.database ? element("small", {}, query.database) : ""),
+      element("td", { class: "number", "data-name": "MySQL’s time" }, seconds(query.total_ms / 1000), element("div", { class: "split", "aria-hidden": "true" }, bar)),
+      element("td", { class: "number minor", "data-name": "Reads" }, count(query.count)),
+      element("td", { class: "number minor", "data-name": "Median" }, seconds(query.p50_us / 1e6)),
+      element("td", { class: "why" }, query.cacheable === "yes" && !cached ? `can be cached (${query.reason})` : query.reason),
+      element("td", { class: "number" }, make));
+  }));
+  if (focused) body.querySelector(`[data-query="${CSS.escape(focused)}"]`)?.focus();
+}
+
+async function create(query, button) {
+  const request = { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify({ sql: query.query, database: query.database }) };
+  button.disabled = true;
+  try {
+    let made;
+    try {
+      made = await called("/v1/caches", request);
+    } catch (error) {
+      if (error.status !== 401) throw error;
+      sessionStorage.removeItem(KEY);
+      const given = await asked("Making a cache needs the token of the gRPC listener. It stays in this tab.");
+      if (!given) return;
+      sessionStorage.setItem(KEY, given);
+      try {
+        made = await called("/v1/caches", request);
+      } catch (second) {
+        if (second.status === 401) sessionStorage.removeItem(KEY);
+        throw second;
+      }
+      again();
+    }
+    toast(`Cache ${made.name} is made: ${made.mode}`);
+  } catch (error) {
+    toast(error.message);
+  } finally {
+    button.disabled = false;
+  }
+}
+
+function fills() {
+  by("fills").hidden = !overview.fills.length;
+  by("fills-list").replaceChildren(...overview.fills.map((fill) => {
+    const bar = element("i");
+    bar.style.width = `${fill.keys ? (100 * (fill.held + fill.left)) / fill.keys : 0}%`;
+    const left = fill.seconds_left ? `; ${seconds(fill.seconds_left)} left` : "";
+    return element("li", {}, element("b", {}, fill.cache), ` ${fill.stage}: ${count(fill.held)} of ${count(fill.keys)} keys, ${count(fill.rows)} rows${left}`, element("div", { class: "bar", "aria-hidden": "true" }, bar));
+  }));
+}
+
+function notice() {
+  const node = by("notice");
+  const told = !overview.source.up ? "MySQL cannot be reached: hits are served as long as --max-staleness allows." : overview.ready ? `Not ready: ${overview.ready}` : "";
+  node.hidden = !told;
+  put(node, told);
+}
+
+function show() {
+  const { source } = overview;
+  put(by("source"), `beside ${source.address} · ${source.server_version}`);
+  put(by("version"), overview.version);
+  const button = by("token");
+  put(button, token() ? "Forget the token" : "Give the token");
+  if (token() && !overview.queries) {
+    sessionStorage.removeItem(KEY);
+    toast("That is not the token of this proxy.");
+  }
+  notice();
+  tiles();
+  fills();
+  caches.put(overview.caches);
+  queries();
+  bars("passed", Object.entries(overview.reads.by_reason).filter(([, value]) => value).sort((one, other) => other[1] - one[1]));
+  bars("emptied", Object.entries(EMPTIED).map(([name, text]) => [text, overview.counters[name] ?? 0]).filter(([, value]) => value).sort((one, other) => other[1] - one[1]));
+  facts();
+  lines ??= charts();
+  lines(overview);
+}
+
+const again = follow({
+  authorization,
+  told(kind, data) {
+    if (kind === "overview") overview = data;
+    else if (kind === "patch") overview = merged(overview, data);
+    else if (kind === "sample") {
+      const most = Math.ceil(3600 / overview.history.every);
+      overview = { ...overview, history: { ...overview.history, rows: [...overview.history.rows, ...data].slice(-most) } };
+    } else return;
+    show();
+  },
+  state(connected) {
+    const node = by("live");
+    put(node, connected ? "live" : "The proxy does not answer; trying again");
+    node.classList.toggle("on", connected);
+    node.classList.toggle("off", !connected);
+    document.documentElement.classList.toggle("stale", !connected);
+  },
+});
