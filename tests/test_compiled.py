@@ -36,6 +36,26 @@ def test_no_compiled_class_is_an_abstract_base_class() -> None:
     assert named == []
 
 
+def test_no_interpreted_class_inherits_from_a_compiled_one() -> None:
+    """mypyc refuses to make an object of such a class."""
+    compiled = {path.removesuffix(".py").replace("/", "."): path for path in MODULES}
+    folders = {path.parts[0] for path in map(Path, READ)} | {"proxy", "bulk", "external_upquery", "upwell"}
+    found = []
+    for path in (path for folder in folders for path in (ROOT / folder).rglob("*.py")):
+        name = path.relative_to(ROOT).as_posix()
+        tree = ast.parse(path.read_text())
+        imported = {
+            alias.asname or alias.name
+            for node in ast.walk(tree)
+            if isinstance(node, ast.ImportFrom) and node.module in compiled
+            for alias in node.names
+        }
+        for node in ast.walk(tree):
+            if isinstance(node, ast.ClassDef) and name not in MODULES:
+                found += [f"{name}: {node.name}" for base in node.bases if getattr(base, "id", "") in imported]
+    assert found == []
+
+
 def test_what_compiling_makes_is_taken_away_and_nothing_else(tmp_path: Path) -> None:
     made_here = [f"{LIBRARY}__mypyc.cpython-311.so", f"{READ[0]}/a.cpython-311.so", f"{READ[1]}/b/c.so", NOTE]
     stays = ["other.so", f"{READ[0]}/a.py"]

@@ -29,6 +29,7 @@ TESTS = (
     "tests/simulation/test_simulation.py",
     "integration/protocol/test_mysql_reads.py",
     "integration/protocol/test_faults.py",
+    "integration/stream/test_second_opinion.py",
     "integration/transactions/test_mysql_repeatable_read.py",
 )
 

@@ -28,7 +28,7 @@ from vstream.binlog.assemble import Assembler
 from vstream.binlog.connection import Account, Session, log_in
 from vstream.binlog.decode import MappedTable, TableDecoders
 from vstream.binlog.dump import DumpLost
-from vstream.binlog.layout import BLOB, LONG, LONGLONG, NEWDECIMAL, SHORT, TINY, VARCHAR, LayoutError, parse_table_map
+from vstream.binlog.layout import BLOB, LONG, LONGLONG, NEWDECIMAL, SHORT, TINY, VARCHAR, parse_table_map
 from vstream.binlog.pulled import PulledDump
 from vstream.binlog.rows import make_decoders
 from vstream.errors import StreamBroken
@@ -130,26 +130,6 @@ def _plain(value: object) -> object:
     return str(value) if isinstance(value, Decimal) else value
 
 
-class _Everything(TableDecoders):
-    """Decodes each table as the binlog describes it."""
-
-    def __init__(self, columns: _Columns, charsets: Mapping[int, str]) -> None:
-        super().__init__()
-        self.charsets = charsets
-        self._columns = columns
-
-    def map(self, body: bytes) -> MappedTable:
-        mapped = super().map(body)
-        try:
-            self._columns.learn(mapped, self.charsets)
-            positions = frozenset(self._columns.of[mapped.name])
-            mapped.decoders = make_decoders(parse_table_map(body), positions, self.charsets)
-            mapped.expect_full(self._columns.widths[mapped.name])
-        except LayoutError as error:
-            mapped.untrusted = str(error)
-        return mapped
-
-
 def _by_us(session: Session, columns: _Columns, asked: GtidSet) -> Read:
     """Raises StreamBroken, DumpLost, SourceDown, SourceError."""
     read: Read = {}
@@ -160,8 +140,15 @@ def _by_us(session: Session, columns: _Columns, asked: GtidSet) -> Read:
             for changes in event.changes:
                 _add(found, columns, changes.table, changes.pairs)
 
+    def prepare(mapped: MappedTable) -> None:
+        """Each table is decoded as the binlog describes it."""
+        columns.learn(mapped, session.charsets)
+        positions = frozenset(columns.of[mapped.name])
+        mapped.decoders = make_decoders(parse_table_map(mapped.body), positions, session.charsets)
+        mapped.expect_full(columns.widths[mapped.name])
+
     position = MutableGtidSet(session.executed.difference(asked))
-    assembler = Assembler(_Everything(columns, session.charsets), position, sink)
+    assembler = Assembler(TableDecoders(prepare=prepare), position, sink)
     session.request_dump(position.freeze(), random.randrange(1, 1 << 32), HEARTBEAT)
     dump, ends = PulledDump(session, assembler, HEARTBEAT), time.monotonic() + PATIENCE
     while not asked.issubset(assembler.position.freeze()) and time.monotonic() < ends:

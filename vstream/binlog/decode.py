@@ -95,12 +95,20 @@ class MappedTable:
 class TableDecoders:
     """The tables wanted, and the meaning of the table ids seen."""
 
-    def __init__(self, *, in_steps: bool = False, definitions: Definitions | None = None) -> None:
+    def __init__(
+        self,
+        *,
+        in_steps: bool = False,
+        definitions: Definitions | None = None,
+        prepare: Callable[[MappedTable], None] | None = None,
+    ) -> None:
         """`in_steps`: for a reader on an event loop: long work is done in steps, and very large rows are not read.
         Otherwise all are read, however long that takes. `definitions`: of tables whose columns the binlog does not
-        name; without it such tables are untrusted."""
+        name; without it such tables are untrusted. `prepare`: makes the decoders of every table, wanted or not. Raises
+        LayoutError."""
         self.in_steps = in_steps
         self.definitions = definitions
+        self.prepare = prepare
         self.by_id: dict[bytes, MappedTable] = {}
         self.writes: Counter[str] = Counter()  # statements that have changed rows, by the table's qualified name
         self.charsets: Mapping[int, str] = {}  # collation id -> character set, as the server lists them
@@ -219,6 +227,11 @@ class TableDecoders:
                 self._prepare(mapped, *wanted)
             except LayoutError as error:
                 self._distrust(mapped, str(error))
+        if self.prepare is not None:
+            try:
+                self.prepare(mapped)
+            except LayoutError as error:
+                mapped.untrusted = str(error)
         return mapped
 
     def _distrust(self, mapped: MappedTable, reason: str) -> None:
