@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ from integration.servers.debian_mysql import (
     AptSource,
     is_recent,
     main_source,
+    mysql_client,
     newest_unpacked,
     parse_deb822,
     parse_one_line,
@@ -148,3 +150,24 @@ def test_half_unpacked_folder_is_not_taken_for_a_server(tmp_path: Path) -> None:
     loader.parent.mkdir(parents=True)
     loader.touch()
     assert newest_unpacked(tmp_path) == tmp_path / "mysql-9.9.9-sid"
+
+
+def program(path: Path, text: str = "") -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+    path.chmod(0o755)
+
+
+def test_the_client_that_is_named_is_one_that_is_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setenv("PATH", str(tmp_path / "bin"))
+    assert mysql_client(tmp_path) == "", "neither on PATH nor unpacked"
+    root = tmp_path / "upwell/mysql/mysql-9.9.9-sid"
+    for name in ("usr/sbin/mysqld", "usr/bin/mysql"):
+        program(root / name)
+    program(root / "usr/lib/x86_64-linux-gnu/ld-linux-x86-64.so.2", '#!/bin/sh\necho "$3" "$5"\n')
+    script = mysql_client(tmp_path)
+    printed = subprocess.run([script, "-u root"], env={"PATH": "/usr/bin:/bin"}, capture_output=True, text=True)
+    assert printed.stdout == f"{root}/usr/bin/mysql -u root\n", printed
+    program(tmp_path / "bin/mysql")
+    assert mysql_client(tmp_path) == "mysql", "that of the machine comes first"

@@ -181,7 +181,8 @@ class Demo:
         """What is measured on, in words."""
         version = server.version().split("-")[0]
         rows = sum(dataclasses.astuple(self.shape)[1:])
-        return f"MySQL {version}, {os.cpu_count()} cores for all, {rows:,} users, stories, comments and votes."
+        cores = f", {os.cpu_count()} cores for all" if server.private else ""
+        return f"MySQL {version}{cores}, {rows:,} users, stories, comments and votes."
 
     def _load(self, server: Server) -> None:
         started = time.monotonic()

@@ -98,10 +98,9 @@ def warming(shown: Shown) -> float:
     return [round_.warm for round_ in rounds].count(False) / len(rounds)
 
 
-def load_in_words(shown: Shown) -> str:
-    pages = shown.pages
+def load_in_words(shown: Shown, source: str) -> str:
     what = "read and write" if shown.written else "read"
-    return f"{pages.clients} clients {what} a site's pages, at the source alone and through Upwell in turns"
+    return f"{shown.pages.clients} clients {what} a site's pages, at {source} alone and through Upwell in turns"
 
 
 def whole(shown: Shown, source: str, about: str) -> Panel:
@@ -113,7 +112,7 @@ def whole(shown: Shown, source: str, about: str) -> Panel:
         headline(bar_figures),
         (
             Words(0, 22, headline(bar_figures), "text", LARGE),
-            Words(0, 44, f"{load_in_words(shown)}. {about}", "faint", SMALL),
+            Words(0, 44, f"{load_in_words(shown, source)}. {about}", "faint", SMALL),
         ),
     )
     width = (WIDTH - 2 * GAP) / 3
@@ -163,9 +162,10 @@ def html(shown: Shown, source: str, about: str) -> str:
     title = escape(headline(bar_figures))
     parts = [
         f"<h1>{title}</h1>",
-        f'<p class="faint">{escape(load_in_words(shown))}. {escape(about)}</p>',
+        f'<p class="faint">{escape(load_in_words(shown, source))}. {escape(about)}</p>',
         f'<p class="key faint">{key}</p>',
         f'<div class="panels">{"".join(svg(bars(one, names, 300)) for one in bar_figures)}</div>',
+        *_slower(shown, source),
         "<h2>As the caches warm</h2>",
         f'<div class="panels">{"".join(svg(lines(one, warming(shown), 300)) for one in line_figures)}</div>',
         *_written(shown, source),
@@ -181,6 +181,17 @@ def html(shown: Shown, source: str, about: str) -> str:
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
         f"<title>{title}</title>\n<style>\n{SHEET}</style></head>\n<body>\n" + "\n".join(parts) + "\n</body></html>\n"
     )
+
+
+def _slower(shown: Shown, source: str) -> list[str]:
+    alone, through = shown.pages.alone, shown.pages.through
+    if through.p50_ms <= alone.p50_ms:
+        return []
+    quick, slower = milliseconds(alone.p50_ms), milliseconds(through.p50_ms)
+    return [
+        f"<p>Half of the pages are quick at {source}, too ({quick} ms). Through Upwell they take {slower} ms while "
+        f"most of their keys are new: {through.hits:.0%} of the reads were hits.</p>"
+    ]
 
 
 def _written(shown: Shown, source: str) -> list[str]:

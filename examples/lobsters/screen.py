@@ -183,9 +183,10 @@ def addresses(serving: Serving) -> list[str]:
 
 def next_steps(serving: Serving) -> list[str]:
     """For a MySQL that was given and has nothing cached yet."""
+    line = ", or the line above," if serving.client else ""
     return [
         "Nothing is cached yet. What to do next:",
-        f"  1. Let your application, or the line above, read through port {serving.mysql_port}.",
+        f"  1. Let your application{line} read through port {serving.mysql_port}.",
         "  2. SHOW PROXIED QUERIES; there lists what was asked, and what can be cached.",
         "  3. CREATE CACHE FROM SELECT ... WHERE id = ?;  keeps a query's answers, and",
         "     EXPLAIN LAST STATEMENT; says whether a read was a hit.",

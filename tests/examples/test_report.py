@@ -12,6 +12,7 @@ import pytest
 from PIL import Image
 
 from examples.lobsters import picture, report
+from examples.lobsters.closed_load import Round
 from examples.lobsters.picture import INKS
 from tests.examples.test_screen import SHOWN
 
@@ -92,6 +93,13 @@ def test_what_was_not_measured_is_not_there() -> None:
     text = page(written=None, pages=replace(SHOWN.pages, rounds=unread))
     assert "CPU a page" not in text.partition("How it was")[0] and "COMMIT" not in text
     assert "<h1>a page&#x27;s time, mean: 4.0x less</h1>" in text
+
+
+def test_pages_that_take_longer_are_told_of() -> None:
+    (round_,) = SHOWN.pages.rounds
+    slower = replace(SHOWN.pages, rounds=[Round(round_.through, round_.alone, warm=True)])
+    assert "Half of the pages are quick at MySQL, too (10.0 ms)." in page(pages=slower)
+    assert "Half of the pages" not in page()
 
 
 def test_both_are_written_and_named(tmp_path: Path) -> None:
