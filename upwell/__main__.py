@@ -45,6 +45,7 @@ def commands() -> click.Group:
     from upwell.fill_command import fill
     from upwell.form import form
     from upwell.settings_command import set_setting, settings
+    from upwell.top.command import top
 
     def show_version(context: click.Context, option: click.Parameter, asked: bool) -> None:
         if asked:
@@ -67,6 +68,7 @@ def commands() -> click.Group:
     group.add_command(audit)
     group.add_command(forwarded("rank", "Rank what was read: what to warm, cache and drop.", "bulk.rank_command"))
     group.add_command(bench)
+    group.add_command(top)
     return group
 
 

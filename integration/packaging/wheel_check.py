@@ -24,7 +24,7 @@ APP_PACKAGES = ("proxy", "bulk", "external_upquery", "vstream", "dataflow", "pla
 # As the launcher does it: our packages come first, so that the foreign `proxy` is not taken for ours.
 IMPORT_EVERYTHING = """
 import sys
-from upwell.__main__ import APP_DIR
+from upwell.form import APP_DIR
 sys.path.insert(0, str(APP_DIR))
 import proxy.app, proxy.cli
 assert proxy.__file__ == str(APP_DIR / "proxy/__init__.py"), proxy.__file__

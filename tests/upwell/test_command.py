@@ -141,7 +141,7 @@ def test_help_lists_what_there_is_and_only_that() -> None:
     commands = [line.split()[0] for line in ran.stdout.split("Commands:")[1].splitlines() if line.strip()]
     assert (ran.returncode, commands) == (
         0,
-        ["audit", "bench", "cache", "doctor", "fill", "rank", "serve", "set", "settings"],
+        ["audit", "bench", "cache", "doctor", "fill", "rank", "serve", "set", "settings", "top"],
     )
 
 

@@ -1,0 +1,206 @@
+"""`upwell top` in a real terminal, beside a real MySQL, and without a terminal."""
+
+from __future__ import annotations
+
+import json
+import re
+import select
+import shlex
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from examples.lobsters.proxy_process import ProxyProcess
+from integration.servers.mysql_server import Server
+from integration.support.raw_client import RawClient
+from integration.support.terminal import Terminal, terminal
+
+ROOT = Path(__file__).parents[2]
+BY_ID = "SELECT id, name FROM item WHERE id = {}"
+
+
+class Place:
+    """A proxy with two caches over nine items."""
+
+    def __init__(self, mysql: Server, database: str, folder: Path) -> None:
+        self.mysql, self.database, self.folder = mysql, database, folder
+        mysql.execute(
+            f"USE `{database}`",
+            "CREATE TABLE item (id INT PRIMARY KEY, name VARCHAR(40), n INT)",
+            "INSERT INTO item VALUES " + ", ".join(f"({n}, 'item {n}', {n % 3})" for n in range(1, 10)),
+        )
+        self.proxy = self._start(0)
+        self.ask("CREATE CACHE abc FROM SELECT id, name FROM item WHERE id = ?")
+        self.ask("CREATE CACHE xyz FROM SELECT COUNT(*) FROM item WHERE n = ?")
+
+    def _start(self, http_port: int) -> ProxyProcess:
+        found = ProxyProcess(self.mysql.url, self.folder, grpc_port=0, http_port=http_port, mysql_port=0)
+        found.wait_ready().close()
+        return found
+
+    @property
+    def http(self) -> str:
+        return f"127.0.0.1:{self.proxy.http_port}"
+
+    @property
+    def command(self) -> tuple[str, ...]:
+        return sys.executable, "-m", "upwell", "top", "--http", self.http
+
+    def ask(self, *statements: str) -> None:
+        """On one session."""
+        with closing(RawClient("127.0.0.1", self.proxy.mysql_port, database=self.database)) as client:
+            for statement in statements:
+                client.query(statement)
+
+    def restart(self) -> None:
+        port = self.proxy.http_port
+        self.proxy.stop()
+        self.proxy = self._start(port)
+        assert self.proxy.http_port == port
+
+    def overview(self) -> Any:
+        done = subprocess.run([*self.command, "--json"], cwd=ROOT, capture_output=True, text=True, check=True)
+        return json.loads(done.stdout)
+
+
+@pytest.fixture
+def place(mysql: Server, database: str, tmp_path: Path) -> Iterator[Place]:
+    made = Place(mysql, database, tmp_path)
+    try:
+        yield made
+    finally:
+        made.proxy.stop()
+
+
+@pytest.fixture
+def screen(place: Place, tmp_path: Path) -> Iterator[Terminal]:
+    """With the command on it."""
+    with terminal(tmp_path) as found:
+        found.run(shlex.join(place.command))
+        found.until(lambda text: "abc" in text and "q quit" in text)
+        yield found
+
+
+def rows(text: str) -> list[str]:
+    """The names of the caches, from above."""
+    return re.findall(r"^ (abc|xyz) ", text, re.M)
+
+
+def test_numbers_move_and_tables_are_sorted(place: Place, screen: Terminal) -> None:
+    assert re.search(r"reads 0/s  misses 0/s  passes 0/s", screen.text)
+    read = [BY_ID.format(n) for n in (1, 2, 3)] * 30
+    place.ask(*read)
+    screen.until(lambda text: re.search(r"reads [1-9]", text) is not None)
+    place.ask(*read)
+    screen.until(lambda text: re.search(r"^ abc +[1-9][0-9.]*%", text, re.M) is not None)
+    for _ in range(30):  # until it is sorted by name
+        if re.search(r"cache[▲▼]", screen.text):
+            break
+        screen.press("s")
+        screen.until(lambda text: re.search(r"[▲▼]", text) is not None)
+    first = rows(screen.until(lambda text: re.search(r"cache[▲▼]", text) is not None))
+    screen.press("r")
+    screen.until(lambda text: rows(text) == first[::-1])
+    assert sorted(first) == ["abc", "xyz"]
+
+
+def test_a_cache_is_shown_whole(place: Place, screen: Terminal) -> None:
+    place.ask(*[BY_ID.format(n) for n in (1, 2, 1, 1)])
+    screen.press("Enter")
+    text = screen.until(lambda text: "upquery" in text and "no hits" in text)
+    name = re.findall(r"^cache (\w+)", text)
+    assert name[0] in ("abc", "xyz") and re.search(r"query +SELECT ", text) and "made by" in text
+    screen.press("Escape")
+    screen.until(lambda text: rows(text) != [])
+
+
+def test_the_monitor_tells_misses_and_passed_reads(place: Place, screen: Terminal) -> None:
+    screen.press("3")
+    place.ask("SELECT name FROM item WHERE n < 2", *[BY_ID.format(4)] * 3)
+    screen.until(lambda text: "abc [4]" in text and "passed" in text and "SELECT name FROM item WHERE n < ?" in text)
+    screen.press("2")
+    screen.until(lambda text: "can be" in text and "SELECT name FROM item" in text)
+
+
+@pytest.mark.parametrize("key", ["q", "C-c"])
+def test_the_terminal_is_sane_behind_it(screen: Terminal, key: str) -> None:
+    assert not screen.is_plain
+    screen.press(key)
+    screen.until(lambda text: "q quit" not in text and text.rstrip().endswith("ready:"))
+    screen.run("stty -a")
+    text = screen.until(lambda text: "icanon" in text)
+    assert " -echo " not in text and "-icanon" not in text and screen.is_plain
+
+
+def test_it_outlives_a_restart_of_the_proxy_and_says_so(place: Place, screen: Terminal) -> None:
+    place.proxy.stop()
+    screen.until(lambda text: text.startswith("lost, trying again: "))
+    place.restart()
+    screen.until(lambda text: "connected again at" in text.splitlines()[0])
+    place.ask(*[BY_ID.format(n) for n in (1, 2, 3)] * 20)
+    screen.until(lambda text: re.search(r"reads [1-9]", text) is not None)
+
+
+def test_forty_columns_are_enough(place: Place, screen: Terminal) -> None:
+    screen.resize(40, 14)
+    wanted = (r"^hits .*  reads ", r"^ 1 caches   2 passing   3 no hits", r"^ abc +\S+ +\S+", r"^ cache +hits +hits/s")
+    screen.until(lambda text: all(re.search(pattern, text, re.M) for pattern in wanted))
+
+
+def test_without_a_terminal_it_prints_lines(place: Place) -> None:
+    with subprocess.Popen(
+        place.command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as running:
+        assert running.stdout is not None and running.stderr is not None
+        assert running.stdout.readline().split()[:3] == ["time", "hits", "reads/s"]
+        assert re.match(r" *\d\d:\d\d:\d\d ", running.stdout.readline())
+        running.send_signal(signal.SIGINT)
+        assert running.wait(60) == 130 and running.stderr.read().strip() == "upwell: interrupted"
+
+
+def test_the_monitor_goes_on_behind_a_restart(place: Place) -> None:
+    command = [*place.command, "--monitor", "--cache", "abc"]
+    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as running:
+        assert running.stdout is not None and running.stderr is not None
+        asked = iter(range(1, 10))
+        first = _first_line(place, running, asked)
+        assert re.search(r" (miss|passed) +[0-9.]+ (us|ms|s)  abc \[\d\]  ", first)
+        place.restart()
+        assert "; it is tried again" in running.stderr.readline()
+        while "connected again" not in running.stderr.readline():
+            pass
+        assert "abc" in _first_line(place, running, asked)
+        running.send_signal(signal.SIGINT)
+        running.wait(60)
+
+
+def _first_line(place: Place, running: subprocess.Popen[str], asked: Iterator[int]) -> str:
+    """What is told of a read. Whoever watches sees reads from then on, so there are several."""
+    assert running.stdout is not None
+    while not select.select([running.stdout], [], [], 0.5)[0]:
+        place.ask(BY_ID.format(next(asked)))
+    return running.stdout.readline()
+
+
+def test_one_look_is_json(place: Place) -> None:
+    place.ask(*[BY_ID.format(1)] * 5)
+    seen = place.overview()
+    assert set(seen["caches"]) == {"abc", "xyz"} and seen["reads"]["hits"] > 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status", "line"),
+    [
+        (["--http", "127.0.0.1:1"], 3, "upwell: no proxy answers at 127.0.0.1:1 (--http): Connection refused\n"),
+        (["--monitor", "--cache", "no"], 2, "upwell: there is no cache 'no'\n"),
+    ],
+)
+def test_what_is_wrong_is_one_line(place: Place, arguments: list[str], status: int, line: str) -> None:
+    done = subprocess.run([*place.command, *arguments], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (status, "", line)

@@ -1,0 +1,1 @@
+"""`upwell top`: a running proxy in a terminal, as it goes on."""
