@@ -55,3 +55,18 @@ def test_an_answer_by_a_lookup_is_none_to_hold(shard_servers: ShardServers, tmp_
                     assert sorted(map(tuple, found), key=repr) == await vitess.asked(sql.replace("?", str(key)))
 
     run(scenario)
+
+
+def test_an_audit_compares_what_is_held_of_every_shard(shard_servers: ShardServers, tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with scripted_vitess(*shard_servers[:2], tmp_path) as vitess:
+            for name, (sql, keys) in QUERIES.items():
+                await vitess.client.create_cache(sql, name=name)
+                for key in keys:
+                    await vitess.client.cache(name).get(key)
+            done = {one.cache: one async for one in vitess.client.audit() if one.done}
+            for name, (_, keys) in QUERIES.items():
+                assert (done[name].compared, done[name].left) == (len(keys), 0), done[name]
+                assert done[name].different == (), done[name]
+
+    run(scenario)
