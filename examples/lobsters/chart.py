@@ -86,7 +86,7 @@ def drawn(pages: Pages, part: float, source: str, width: int, blocks: str = BLOC
     room = 0 if room < LEAST else room
     filled = min(room, max(1, round(room * part)))
     text = Text(no_wrap=True, overflow="crop")
-    text.append(f"Pages by {pages.clients} clients, from empty caches; {TURN} s at each port in turns\n", "bold")
+    text.append(f"Pages by {pages.clients} clients, {TURN} s at each port in turns\n", "bold")
     for one in series(pages, source):
         lanes = [(source, one.alone, one.ends[0], ALONE)] if one.alone else []
         title = one.label

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from examples.lobsters import screen
 from examples.lobsters.chart import Series, figure, series
-from examples.lobsters.closed_load import TURN, Asked, Round, Turn
+from examples.lobsters.closed_load import TURN, WINDOW, Asked, Round, Turn
 from examples.lobsters.picture import (
     INKS,
     LARGE,
@@ -230,15 +230,15 @@ def _how(shown: Shown, source: str) -> list[str]:
     pages = shown.pages
     alone, through = pages.alone, pages.through
     warming_rounds = [each for each in pages.rounds if not each.warm]
+    from_nothing = f": {source} has just loaded the sample, and Upwell's caches are empty" if shown.written else ""
     warmed = [sum(len(turn.page_ms) for turn in turns) for turns in both_turns(warming_rounds)]
     return [
         f"{pages.clients} clients visit one page after the other without a pause. Each has a connection to either "
         "port, by the same driver, with the same account and settings.",
         f"A turn at a port takes {TURN} s, and until the pages end that were begun. The ports take turns, and which is "
         "first changes. What a turn writes goes to the same port as its reads.",
-        f"Upwell begins with empty caches, {source} with the sample just read or loaded. {warmed[0]:,} pages at "
-        f"{source} and {warmed[1]:,} at Upwell warm them. The figures are of the {alone.pages:,} and "
-        f"{through.pages:,} pages that follow. In the charts each point is of five rounds.",
+        f"{warmed[0]:,} pages at {source} and {warmed[1]:,} at Upwell warm them{from_nothing}. The figures are of the "
+        f"{alone.pages:,} and {through.pages:,} pages that follow. In the charts each point is of {WINDOW} rounds.",
         f"{source}'s CPU is that of its whole process: queries, writes, Upwell's misses, the binlog. Upwell itself "
         f"takes {milliseconds(through.upwell_cpu_ms)} ms of CPU a page.",
         "Pages come in the mix that the operator of a link-sharing site has counted. All of its queries have a cache, "
