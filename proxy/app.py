@@ -13,6 +13,7 @@ import asyncio
 import decimal
 import gc
 import importlib.util
+import os
 import secrets
 import socket
 from collections.abc import AsyncIterator, Mapping, Sequence
@@ -34,6 +35,7 @@ from external_upquery.admission import Admission
 from external_upquery.pool import Packet
 from planner.matcher import QueryMatcher
 from proxy.access.log import AccessLog
+from proxy.access.spans import spans_of
 from proxy.access.writer import AccessWriter
 from proxy.apply import Automatic, Running, limits_of, mysql_options
 from proxy.auto.fill_budget import FillBudget
@@ -61,6 +63,7 @@ from proxy.port.api import WireFormat
 from proxy.port.changes import Changes
 from proxy.pump.memory_guard import MemoryGuard, map_large_blocks, ring_bytes
 from proxy.pump.pump import Pump
+from proxy.pump.traced import TracedPump
 from proxy.pump.wire_formats import WireFormats
 from proxy.settings.config import Config
 from proxy.settings.in_effect import LiveSettings
@@ -196,7 +199,10 @@ async def _running(config: Config, formats: Mapping[str, WireFormat]) -> AsyncIt
     budget = FillBudget()
     earning = Earning(config.verify_new_caches, earned.loaded(), version)
     beside = followers_of(engine, source, wires, earning, budget)
-    pump = Pump(engine, executor, config.upquery_timeout, source.find_shards, wires, beside.always, beside.waiting)
+    spans = spans_of(os.environ, texts=config.otel_query_text)
+    pump = (Pump if spans is None else TracedPump)(
+        engine, executor, config.upquery_timeout, source.find_shards, wires, beside.always, beside.waiting
+    )
     changes = Changes()
     matcher = QueryMatcher(default=upstream.database, bare_names=source.bare_names, on_change=changes.note)
     catalog = Catalog(
@@ -216,7 +222,7 @@ async def _running(config: Config, formats: Mapping[str, WireFormat]) -> AsyncIt
     )
     fills = fills_of(config, source, engine, pump, catalog)
     router = Router(
-        LiveSettings(config), source, version, engine, pump, catalog, matcher, fills, beside, budget, changes
+        LiveSettings(config), source, version, engine, pump, catalog, matcher, fills, beside, budget, changes, spans
     )
     adopt(catalog, config, upstream, state)
     app = App(router, engine, source, catalog, watch_of(engine, source, router), earned, sessions, packet)
@@ -258,6 +264,8 @@ async def stop(app: App, listeners: Sequence[Listener]) -> None:
     await app.catalog.close()
     await asyncio.to_thread(app.earned.close)
     await app.source.stop(KILLS)
+    if app.router.spans is not None:
+        await app.router.spans.close()
 
 
 def adopt(catalog: Catalog, config: Config, upstream: Upstream, state: StateStore) -> None:
@@ -368,7 +376,7 @@ class StreamEvents:
 async def listen(app: App, upstream: Upstream, matcher: QueryMatcher) -> list[Listener]:
     """Opens the listeners, and the access log. Raises ConfigError where an address cannot be bound."""
     config = app.config
-    options = grpc_options(config)
+    options = grpc_options(config, traced=app.router.spans is not None)
     grpc = GrpcListener(app.router, options)
     app.mysql = mysql = mysql_listener(app, upstream, matcher)
     running = Running(app.router, app.catalog, app.automatic, app.guard, app.clock, mysql, grpc, upstream.database)
@@ -391,7 +399,7 @@ async def listen(app: App, upstream: Upstream, matcher: QueryMatcher) -> list[Li
     return [mysql, grpc, http]
 
 
-def grpc_options(config: Config) -> GrpcOptions:
+def grpc_options(config: Config, *, traced: bool) -> GrpcOptions:
     """Without a token of the settings, one is made for the clients of this user; none where anybody may call."""
     token = config.grpc_token
     if config.grpc_token_file is not None and is_open(Path(config.grpc_token_file).expanduser()):
@@ -410,6 +418,7 @@ def grpc_options(config: Config) -> GrpcOptions:
         token_folders=folders,
         own_sql=config.grpc_query,
         message_limit=config.max_message_size,
+        traced=traced,
     )
 
 
@@ -434,6 +443,7 @@ def mysql_listener(app: App, upstream: Upstream, matcher: QueryMatcher) -> Mysql
         else lambda: asyncio.wait_for(app.executor.history(), app.config.mysql.own_writes_wait),
         packet=app.packet,
         sessions=app.sessions,
+        spans=app.router.spans,
     )
     return MysqlListener(shared, logins)
 

@@ -17,6 +17,7 @@ from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
 
 from proxy.grpc.service import SERVICE, UpwellService
+from proxy.grpc.traced import TracedService
 from proxy.port.api import System
 from proxy.settings.quantities import DEFAULT_MESSAGE_LIMIT
 from sqltypes.errors import ConfigError
@@ -33,7 +34,7 @@ class GrpcOptions:
     """`certificate` and `key` in PEM, both or none. `message_limit` in bytes. `port` 0: any free one.
 
     `token_folders`: the state directories below which clients of the same user find the token (`upwell/token_file.py`).
-    `own_sql`: whether callers may send SQL of their own, and not only read caches by name.
+    `own_sql`: whether callers may send SQL of their own, and not only read caches by name. `traced`: spans are made.
     """
 
     host: str = "127.0.0.1"
@@ -43,6 +44,7 @@ class GrpcOptions:
     token: str | None = None
     token_folders: tuple[Path, ...] = ()
     own_sql: bool = True
+    traced: bool = False
     message_limit: int = DEFAULT_MESSAGE_LIMIT
 
 
@@ -66,7 +68,8 @@ class GrpcListener:
         self._system = system
         self._options = options
         self._server = grpc.aio.server(options=channel_options(options.message_limit))
-        self.service = UpwellService(system, options.message_limit, options.token, own_sql=options.own_sql)
+        kind = TracedService if options.traced else UpwellService
+        self.service = kind(system, options.message_limit, options.token, own_sql=options.own_sql)
         self._server.add_generic_rpc_handlers((self.service.handlers(),))
         self._health = health.aio.HealthServicer()  # type: ignore[attr-defined]  # the stubs lack the module
         health_pb2_grpc.add_HealthServicer_to_server(self._health, self._server)

@@ -44,6 +44,7 @@ PROXY: dict[str, str] = {
     "automatic_caches_made": "Caches made by automatic caching",
     "automatic_caches_dropped": "Of those: dropped again, because they did not pay",
     "automatic_reads_left": "Reads of automatic caches left to MySQL, because Upwell's processor time was short",
+    "spans_dropped": "Spans that were not made, for there were too many in one second",
     "clock_keys_dropped": "Keys of queries by the clock forgotten, as nobody had read them for some minutes",
     "loop_late": "Times that the event loop was late by 50 ms or more; a log line says what ran",
     "planned_aside": "Texts given to the helper process that plans, for all but the smallest",

@@ -37,7 +37,7 @@ class Passing:
     ) -> None:
         self.count = 0
         self._engine = engine
-        self._executor = executor
+        self._ask = executor.read
         self._formats = formats
         self._proxied = proxied
         self._caches = caches
@@ -73,7 +73,7 @@ class Passing:
     ) -> Answer:
         """Any text that only reads. Raises as `read_cache`."""
         self.count += 1
-        read = partial(self._executor.read, sql, database, tables=tables)
+        read = partial(self._ask, sql, database, tables=tables)
         since = self._engine.state.ring.position.freeze()
         passed = await read()
         if not since.issubset(GtidSet.parse(passed.executed)):

@@ -168,6 +168,7 @@ class Config:
     log_level: str = "info"
     log_json: bool = False
     check: bool = False
+    otel_query_text: bool = False
     check_sample: float = 0.0  # of all hits
     verify_new_caches: int = 0  # checks that must agree; 0: none
     ahead_fills: bool = True
@@ -268,6 +269,7 @@ SETTINGS: tuple[Setting, ...] = (
     Setting("shutdown-delay", parse_seconds, "0s", "TIME", "how long /readyz says 503 before the listeners close"),
     Setting("log-level", parse_log_level, "info", "LEVEL", "debug, info, warning or error"),
     Setting("log-json", parse_bool, "false", "", "log lines as JSON"),
+    Setting("otel-query-text", parse_switch, "off", "on|off", "on: OpenTelemetry's spans have the queries' texts"),
     Setting("check-sample", parse_share, "on", "on|off|SHARE", "compare a share of hits with MySQL; on: 0.0001"),
     Setting("verify-new-caches", parse_checks, "32", "N|off", "compare a cache's first N answers with MySQL's own"),
     Setting(
@@ -337,6 +339,7 @@ def config_of(given: Given) -> Config:
         log_level=value("log-level"),
         log_json=value("log-json"),
         check=value("check"),
+        otel_query_text=value("otel-query-text"),
         check_sample=value("check-sample"),
         verify_new_caches=value("verify-new-caches"),
         ahead_fills=value("ahead-fills"),

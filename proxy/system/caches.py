@@ -19,7 +19,8 @@ from sqltypes.errors import UnknownCache
 
 class Caches:
     """`default`: the database of a query that names none. `decided`: what is to become of an automatic cache, by its
-    name; automatic caching makes its caches here, so it comes after this. `hold_all`: as `Bulk` has it."""
+    name; automatic caching makes its caches here, so it comes after this. `hold_all`: as `Bulk` has it.
+    `opened`: opens one."""
 
     def __init__(
         self,
@@ -28,6 +29,7 @@ class Caches:
         host: ReadHost,
         default: str,
         hold_all: Callable[[str, int], None],
+        opened: Callable[[ReadHost, NamedCache, int], OpenCache] = OpenCache,
     ) -> None:
         self.decided: Callable[[str], str] = lambda name: ""
         self.hold_all = hold_all
@@ -35,6 +37,7 @@ class Caches:
         self._matcher = matcher
         self._host = host
         self._default = default
+        self._opened = opened
         self._open: dict[tuple[str, int], OpenCache] = {}
 
     @property
@@ -54,7 +57,7 @@ class Caches:
         cache, format_ = self._catalog.get(name), self._host.pump.formats.number(format)
         opened = self._open.get((name, format_))
         if opened is None or opened.named is not cache:
-            opened = self._open[name, format_] = OpenCache(self._host, cache, format_)
+            opened = self._open[name, format_] = self._opened(self._host, cache, format_)
         return opened
 
     async def create(self, name: str, sql: str, database: str, made_by: MadeBy = BY_GRPC) -> CacheInfo:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
+from functools import partial
 from time import monotonic, perf_counter
 
 import upwell
@@ -15,6 +16,7 @@ from dataflow.engine import Engine
 from planner.matcher import QueryMatcher
 from planner.text.clock import MAY_HAVE
 from planner.text.hints import MARK
+from proxy.access.spans import SentSpans
 from proxy.access.watch import Watch
 from proxy.auto.clock_keys import ClockKeys
 from proxy.auto.decisions import AutoCache
@@ -34,7 +36,9 @@ from proxy.port.reasons import Reason
 from proxy.pump.pump import Pump
 from proxy.read.host import ReadHost
 from proxy.read.literals import is_long, read_text, substituted
+from proxy.read.open_cache import OpenCache
 from proxy.read.passing import Passing
+from proxy.read.traced import TracedCache, TracedPassing
 from proxy.settings.automatic import Policy
 from proxy.settings.in_effect import LiveSettings
 from proxy.source.source import Source
@@ -70,8 +74,9 @@ class Router:
         followers: Followers,
         budget: FillBudget,
         changes: Changes,
+        spans: SentSpans | None = None,
     ) -> None:
-        """`budget`: of fills of automatic caches."""
+        """`budget`: of fills of automatic caches. `spans`: take reads that are no hits; None: none are made."""
         config = settings.config
         stream, executor = source.stream, source.upqueries
         self._source, self._engine, self._catalog = source, engine, catalog
@@ -91,13 +96,18 @@ class Router:
         self.budget = budget
         self.auditor = auditor_of(engine, followers, catalog)
         self.sampler = sampler_of(engine, source, pump, config.check_sample, self.auditor, followers.comparer)
-        passing = Passing(engine, executor, pump.formats, self.proxied, catalog.caches)
-        self.note_passed = passing.note
+        self.spans = spans
+        passing: Callable[..., Passing] = Passing
+        opened: Callable[..., OpenCache] = OpenCache
+        if spans is not None:
+            passing, opened = partial(TracedPassing, spans), partial(TracedCache, spans)
+        passed = passing(engine, executor, pump.formats, self.proxied, catalog.caches)
+        self.note_passed = passed.note
         self.reads = ReadHost(
-            engine, pump, self.position, passing, self.sampler, self.auditor, fills.bulk.want, self.budget
+            engine, pump, self.position, passed, self.sampler, self.auditor, fills.bulk.want, self.budget
         )
         self.watching = Watch(catalog.caches, self.reads, self.proxied.noted)
-        self.caches = Caches(catalog, matcher, self.reads, source.upstream.database, fills.bulk.hold_all)
+        self.caches = Caches(catalog, matcher, self.reads, source.upstream.database, fills.bulk.hold_all, opened)
         subscriptions = Subscriptions(self.reads, catalog)
         self.subscribe = subscriptions.subscribe
         self.gate = Gate(self.reads, stream, config.max_staleness, subscriptions.end)
@@ -255,6 +265,7 @@ class Router:
                 **(self.auto_cache.counters if self.auto_cache is not None else {}),
                 "automatic_reads_left": self.budget.left,
                 "clock_keys_dropped": self.clock_keys.dropped,
+                "spans_dropped": self.spans.dropped if self.spans is not None else 0,
                 "evicted": engine.sieve.evicted,
                 "ring_transactions": len(engine.state.ring),
                 "subscriptions": len(engine.subscriptions),

@@ -24,6 +24,7 @@ from proxy.mysql.wire.rows import BINARY, BINARY_EOF, TEXT, TEXT_EOF
 from proxy.port.api import ParameterInfo, ParameterValue
 from proxy.port.reasons import NO_REASON, Reason, Why
 from proxy.port.session import SessionCache, SessionSystem
+from proxy.read.together import Several
 from sqltypes.comparison import EXACT_DOUBLE, SAFE_DIGITS
 from sqltypes.errors import ComparedElsewhere, UpwellError
 from sqltypes.expression import Key, Value
@@ -41,6 +42,7 @@ FAILED_BEFORE = Reason.PARAMETERS.why(
 )
 KEYS = 2000  # that are remembered of one statement
 LONGEST_KEY = 2048  # bytes of a text, or of an execution's parameters, that is remembered with its key
+EXACTLY_EQUAL = frozenset({int, str})  # of these types equal values are the same
 FORMATS = {
     (False, False): TEXT,
     (False, True): TEXT_EOF,
@@ -66,7 +68,8 @@ class Route:
     spelled: bool = False  # a column's name has backticks (`proxy/mysql/state/ansi_quotes.py`)
     noted: ProxiedTexts | None = None  # whom it is noted for; None: no read that could be cached
     large: bool = False  # it was not looked up among the caches: it may be a cached read
-    keys: dict[bytes, Key] = field(default_factory=dict)  # of texts that were hits
+    # Of texts that were hits, by them or by their values.
+    keys: dict[bytes | tuple[ParameterValue, ...] | None, Key] = field(default_factory=dict)
     heads: Heads = field(default_factory=Heads)
     _opened: dict[tuple[str, bool, bool, Zone | None], SessionCache] = field(default_factory=dict)
 
@@ -92,15 +95,22 @@ class Route:
         return self.opened(system, cache, binary=False, eof=eof).needs
 
     def learn(self, text: bytes, cache: SessionCache, values: Sequence[ParameterValue]) -> Key | None:
-        """The key of a text, remembered; None where there is none. A route does not outlive the cache's plan."""
+        """The key of a text, remembered; None where there is none. A route does not outlive the cache's plan. Of texts
+        with comments, which may be others each time, what is remembered is found by their values."""
+        place: bytes | tuple[ParameterValue, ...] | None = text if len(text) <= LONGEST_KEY else None
+        if b"/*" in text and place is not None:
+            place = tuple(values) if EXACTLY_EQUAL.issuperset(map(type, values)) else None
+            known = self.keys.get(place)
+            if known is not None and (known.__class__ is not Several or known.keys):
+                return known
         try:
             key = cache.bound(values)
         except UpwellError:
             return None
-        if key is not None and len(text) <= LONGEST_KEY:
+        if key is not None and place is not None:
             if len(self.keys) >= KEYS:
                 self.keys.clear()
-            self.keys[text] = key
+            self.keys[place] = key
         return key
 
 

@@ -37,6 +37,7 @@ from proxy.mysql.session.quick_path import QuickPath
 from proxy.mysql.session.relay import Relay
 from proxy.mysql.session.session_context import context_of
 from proxy.mysql.session.shared import Shared
+from proxy.mysql.session.traced import TracedPassThrough, TracedReads
 from proxy.mysql.session.upstream import Upstream
 from proxy.mysql.state.session_rules import untold
 from proxy.mysql.text.text_matcher import Steer
@@ -92,8 +93,9 @@ class Session:
         )  # fmt: skip
         self.upstream = Upstream(context, self.relay)
         context.shown.on_first, context.shown.on_end = self.upstream.perhaps_pin, shared.forecast.note
-        self.passing = PassThrough(context, self.relay, self.upstream, bounds)
-        self.reads = CachedReads(context, self.relay, self.upstream, self.passing, self.quick)
+        passing, reads = (PassThrough, CachedReads) if shared.spans is None else (TracedPassThrough, TracedReads)
+        self.passing = passing(context, self.relay, self.upstream, bounds)
+        self.reads = reads(context, self.relay, self.upstream, self.passing, self.quick)
         self._answered = AnsweredHere(context, self.relay, self.upstream, self.passing, self.connection_id)
         self._own_sql = OwnSql(context, self.relay, self.upstream, self.passing)
         self.prepared = PreparedCommands(

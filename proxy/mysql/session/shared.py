@@ -33,6 +33,7 @@ from proxy.port.api import Answer, ParameterValue
 from proxy.port.faults import is_fault
 from proxy.port.reasons import Reason, Why, of_error
 from proxy.port.session import SessionCache, SessionSystem
+from proxy.port.tracing import Spans
 from proxy.settings.quantities import Transactions
 from proxy.source.zones import SourceZones
 from sqltypes.errors import CannotForce, UpwellError
@@ -71,19 +72,22 @@ class Shared:
         positions: Positions | None = None,
         packet: Packet | None = None,
         sessions: OpenSessions | None = None,
+        spans: Spans | None = None,
     ) -> None:
         """`utc`: the whole second that MySQL's clock shows, None where that is not known; `micros`: between which
         microseconds of it that is. `zones`: the clocks of time zones; None: only offsets are known. `lives`: whether
         MySQL, which has closed a session's connection without a word, is still there; None: if it answers.
         `positions`: of a source that has no session trackers (`proxy/mysql/reads/trackerless.py`). `packet`: of the
         sessions that fill caches; None: of which nothing is known, and all that clients have is enough. `sessions`: who
-        tells of changes of these two tells them, for they are judged by what is known of the source."""
+        tells of changes of these two tells them, for they are judged by what is known of the source. `spans`: take
+        reads that are no hits; None: none are made."""
         self.system = system
         self.position = system.position
         self.options = options
         self.clock = clock
         self.now = clock()  # as of the last tick
         self.proxied = proxied
+        self.spans = spans
         self.positions = positions
         self.lives = lives or system.freshness.answers
         self.sessions = sessions if sessions is not None else OpenSessions()
