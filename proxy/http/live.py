@@ -122,18 +122,26 @@ def plain(value: Any) -> Any:
     return value
 
 
-async def difference(before: Mapping[str, Any], after: Mapping[str, Any], slices: Slices) -> dict[str, Any]:
+def changed(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, Any]:
     """The merge patch that makes `after` of `before`."""
-    changed: dict[str, Any] = {}
-    for name, value in after.items():
+    found = {name: value for name, value in after.items() if name not in before or before[name] != value}
+    for name, value in found.items():
         old = before.get(name)
-        if old != value:
-            if isinstance(old, dict) and isinstance(value, dict):
-                changed[name] = await difference(old, value, slices)
-            else:
-                changed[name] = value
-            await slices.turn()
-    return changed | dict.fromkeys(before.keys() - after.keys())
+        if isinstance(value, dict) and isinstance(old, dict):
+            found[name] = changed(old, value)
+    return found if before.keys() <= after.keys() else found | dict.fromkeys(before.keys() - after.keys())
+
+
+async def difference(before: Mapping[str, Any], after: Mapping[str, Any], slices: Slices) -> dict[str, Any]:
+    """As `changed`, of an overview: its many caches in steps."""
+    found = changed({**before, "caches": None}, {**after, "caches": None})
+    old, new = before.get("caches", {}), after.get("caches", {})
+    caches: dict[str, Any] = dict.fromkeys(old.keys() - new.keys())
+    for name, cache in new.items():
+        if one := changed(old.get(name, {}), cache):
+            caches[name] = one
+        await slices.turn()
+    return found | ({"caches": caches} if caches else {})
 
 
 class Live:

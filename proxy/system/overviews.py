@@ -46,7 +46,7 @@ COLUMNS = (
     *("memory", "lag_seconds", "upqueries", "waiting", "sessions", "late_seconds"),
 )
 """Of a row: hits, misses and passed a second; the rest as an Overview has it."""
-MEASURING = 0.002  # seconds of a look for what takes time to measure
+MEASURING = 0.001  # seconds of a look for what takes time to measure
 LISTED_EVERY = 5.0  # seconds between two lists of passed queries, while somebody looks
 MOST_QUERIES = 30
 AT_FIRST = 1.0  # seconds that the first look waits for them
@@ -61,6 +61,7 @@ class Measured:
     cache: NamedCache
     bytes: int
     us: tuple[float, float, float, float]
+    tables: list[str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,7 +220,7 @@ class Overviews:
             mode=cache.plan.mode.value if cache.plan is not None else "",
             state=cache.state,
             origin=cache.made_by.origin.value,
-            tables=sorted(f"{schema}.{table}" for schema, table in cache.relations),
+            tables=measured.tables,
             keys=len(reader.entries) if reader is not None else 0,
             bytes=measured.bytes,
             hits=cache.hits,
@@ -259,7 +260,9 @@ class Overviews:
 
 def _measured(cache: NamedCache) -> Measured:
     size = held_bytes(cache.reader) if cache.reader is not None else 0
-    return Measured(cache, size, cache.quantiles_us())
+    return Measured(
+        cache, size, cache.quantiles_us(), [f"{schema}.{table}" for schema, table in sorted(cache.relations)]
+    )
 
 
 def _fill(fill: FillProgress) -> FillView:

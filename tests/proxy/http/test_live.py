@@ -12,8 +12,7 @@ from typing import Any
 import pytest
 
 from proxy.cache.named_cache import NamedCache
-from proxy.http.live import Live, difference
-from proxy.loop.slices import Slices
+from proxy.http.live import Live, changed
 from tests.support.fake_overviews import FakeOverviews, more_hits
 from tests.support.fake_system import FakeSystem
 
@@ -174,13 +173,10 @@ def test_the_streams_end_with_the_listener() -> None:
 
 
 def test_differences_of_what_is_no_object_are_whole() -> None:
-    async def scenario() -> None:
-        before = {"a": [1, 2], "b": {"c": 1, "d": 2}, "e": 1, "g": {"h": 1}}
-        after = {"a": [1], "b": {"c": 1, "d": 3}, "e": 1, "f": {}, "g": 1}
-        assert await difference(before, after, Slices()) == {"a": [1], "b": {"d": 3}, "f": {}, "g": 1}
-        assert merged(before, await difference(before, after, Slices())) == after
-
-    run(scenario())
+    before = {"a": [1, 2], "b": {"c": 1, "d": 2}, "e": 1, "g": {"h": 1}, "i": 0}
+    after = {"a": [1], "b": {"c": 1, "d": 3}, "e": 1, "f": {}, "g": 1, "j": 0}
+    assert changed(before, after) == {"a": [1], "b": {"d": 3}, "f": {}, "g": 1, "i": None, "j": 0}
+    assert merged(before, changed(before, after)) == after
 
 
 def a_miss(system: FakeSystem, *values: int) -> None:
