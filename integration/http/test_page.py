@@ -59,7 +59,7 @@ def test_it_draws_and_follows(browser: Browser) -> None:
             width = plot.bounding_box()
             assert width is not None and width["width"] > 300
             assert plot.locator("canvas").evaluate(DRAWN), "lines"
-        hits = page.locator("#caches-body .row >> nth=0").locator("td >> nth=1")
+        hits = page.locator("#caches-body .row >> nth=0").locator("td >> nth=2")
         before = hits.inner_text()
         expect(hits).not_to_have_text(before)  # at the next look
         expect(page.locator("#hit-rate")).to_have_text("70.0%")
@@ -195,7 +195,7 @@ def test_the_button_makes_a_cache_of_a_query_that_passes(browser: Browser, real:
         with real.client() as session:
             for _ in range(3):
                 session.query("SELECT name FROM item WHERE owner = 1")
-        hits = page.locator("#caches-body .row td >> nth=1")
+        hits = page.locator("#caches-body .row td >> nth=2")
         expect(hits).not_to_have_text("0")
         page.get_by_role("button", name=name).click()
         expect(page.locator(".details svg g.table title")).to_have_text(f"{real.proxy.database}.item")

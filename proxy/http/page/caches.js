@@ -4,10 +4,12 @@ import { bytes, count, element, percent, put, seconds, short } from "/page/forma
 import { drawn } from "/page/plan.js";
 
 const SHOWN = 200; // rows, before all are asked for
-const share = (cache) => cache.hits / (cache.hits + cache.misses + cache.passed || 1);
+const reads = (cache) => cache.hits + cache.misses + cache.passed;
+const share = (cache) => cache.hits / (reads(cache) || 1);
 const COLUMNS = [
   { name: "Cache", of: (cache) => cache.name, text: true },
   { name: "MySQL time saved", short: "Saved", of: (cache) => cache.saved_seconds, written: seconds },
+  { name: "Reads a second", short: "Reads/s", of: (cache) => cache.now ?? 0, written: short, when: "minor" },
   { name: "Hits", of: (cache) => cache.hits, written: short },
   { name: "Misses", of: (cache) => cache.misses, written: short, when: "tight" },
   { name: "Passed", of: (cache) => cache.passed, written: short, when: "tight" },
@@ -62,9 +64,15 @@ export class Caches {
     });
   }
 
-  put(caches) {
+  put(caches, at) {
+    if (at === this.at) return; // rows of the hour alone are new
     const before = this.caches;
     this.caches = caches;
+    for (const [name, cache] of Object.entries(caches)) { // an object that stayed had no reads
+      const old = before[name];
+      cache.now = old && old !== cache && at > this.at ? Math.max(0, reads(cache) - reads(old)) / (at - this.at) : 0;
+    }
+    this.at = at;
     for (const [name, row] of this.rows) {
       if (!(name in caches)) {
         row.line.remove();
@@ -73,7 +81,7 @@ export class Caches {
       }
     }
     for (const [name, cache] of Object.entries(caches)) {
-      if (before[name] !== cache && this.rows.has(name)) this.write(this.rows.get(name), cache);
+      if (this.rows.has(name)) this.write(this.rows.get(name), cache);
     }
     this.order();
   }
@@ -126,7 +134,7 @@ export class Caches {
     const split = element("div", { class: "split", "aria-hidden": "true" }, ...["hit", "miss", "pass"].map((kind) => element("i", { class: `dot-${kind}` })));
     const line = element("tr", { class: "row" }, element("th", { scope: "row" }, name, badges), ...cells);
     const texts = cells.map((cell) => cell.appendChild(document.createTextNode("")));
-    cells[4].append(split);
+    cells[5].append(split);
     const row = { name: cache.name, line, button: name, badges, texts, split, details: null };
     this.write(row, cache);
     return row;
@@ -137,8 +145,11 @@ export class Caches {
       const text = written(of(cache));
       if (row.texts[place].data !== text) row.texts[place].data = text;
     });
-    const reads = cache.hits + cache.misses + cache.passed || 1;
-    [cache.hits, cache.misses, cache.passed].forEach((part, place) => { row.split.children[place].style.width = `${(100 * part) / reads}%`; });
+    const all = reads(cache) || 1;
+    [cache.hits, cache.misses, cache.passed].forEach((part, place) => {
+      const width = `${((100 * part) / all).toFixed(2)}%`;
+      if (row.split.children[place].style.width !== width) row.split.children[place].style.width = width;
+    });
     const badges = [];
     if (cache.mode === "evict") badges.push(["", "evict mode"]);
     if (cache.state !== "ready") badges.push(["bad", cache.state]);

@@ -86,7 +86,7 @@ function tiles() {
   put(by("saved-note"), `by ${count(all.length)} ${all.length === 1 ? "cache" : "caches"}; an estimate`);
   figure(by("miss"), rates.miss_seconds, secondsParts);
   put(by("miss-note"), `${count(upqueries.in_flight)} upqueries in flight, ${count(upqueries.waiting)} waiting`);
-  figure(by("lag"), Math.max(source.lag_seconds, 1e-6), secondsParts);
+  figure(by("lag"), 1, () => (source.lag_seconds < 0.001 ? ["< 1", "ms"] : secondsParts(source.lag_seconds)));
   put(by("lag-note"), source.visible_p99_seconds ? `commits show after ${seconds(source.visible_p50_seconds)}, p99 ${seconds(source.visible_p99_seconds)}` : "no commit has concerned a cache");
   figure(by("memory"), memory.used, bytesParts);
   put(by("memory-note"), `of ${bytes(memory.limit)}; ${count(connections.sessions)} sessions`);
@@ -217,7 +217,7 @@ function show() {
   notice();
   tiles();
   fills();
-  caches.put(overview.caches);
+  caches.put(overview.caches, overview.at);
   queries();
   bars("passed", Object.entries(overview.reads.by_reason).filter(([, value]) => value).sort((one, other) => other[1] - one[1]));
   bars("emptied", Object.entries(EMPTIED).map(([name, text]) => [text, overview.counters[name] ?? 0]).filter(([, value]) => value).sort((one, other) => other[1] - one[1]));
