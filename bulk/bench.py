@@ -23,7 +23,7 @@ from external_upquery.address import Upstream, parse_upstream
 from external_upquery.login import CUT_OFF
 from planner.text.scan import is_keyword, scan, without_comments
 from sqltypes.errors import ConfigError, ParseError, UpwellError
-from upwell.command import Failed
+from upwell.failed import Failed
 from upwell.spread import KEYS, Key
 
 THROUGH, DIRECT = "through", "direct"

@@ -20,8 +20,9 @@ from bulk.rank_files import as_json, file_of_keys, write
 from bulk.rank_words import cut, headline, key_shown, number
 from bulk.ranking import Asked, Ranking, Sums, ranked
 from bulk.session import DEFAULT_MASTER, SparkSettings, open_session, why_unavailable
-from upwell.command import Failed, json_option, print_json
+from upwell.command import json_option, print_json
 from upwell.extras import how_to_install
+from upwell.failed import Failed
 
 if TYPE_CHECKING:
     from bulk.log_files import LogFiles

@@ -29,7 +29,8 @@ from proxy.loop.service_manager import ServiceManager
 from proxy.settings.config import BY_NAME, SETTINGS, Config, Setting, from_process, upstream_from_process
 from proxy.settings.machine import raise_open_files, too_few_files
 from sqltypes.errors import ConfigError, UpwellError
-from upwell.command import Failed, json_option, print_json
+from upwell.command import json_option, print_json
+from upwell.failed import Failed
 from upwell.form import form
 
 if TYPE_CHECKING:
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
 log = structlog.get_logger("upwell")
 
 LOGGED_CALLS = 20  # of a traceback
+PATHS = ("FILE", "DIR")  # what a setting may name
 FEW_CLIENTS = 1_000  # fewer than an application may bring: that is worth a word
 
 
@@ -49,7 +51,15 @@ def setting_option(setting: Setting) -> click.Option:
     declaration = [f"--{setting.name}", setting.name.replace("-", "_")]
     if setting.is_flag:
         return click.Option(declaration, is_flag=True, flag_value="true", default=None, help=help)
-    return click.Option(declaration, metavar=setting.metavar, help=help)
+    type_ = click.Path() if setting.metavar in PATHS else None  # what a shell completes: no path is looked at here
+    words = setting.metavar.split("|") if "|" in setting.metavar else []
+
+    def complete(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
+        return [word for word in words if word.islower() and word.startswith(incomplete)]
+
+    return click.Option(
+        declaration, metavar=setting.metavar, help=help, type=type_, shell_complete=complete if words else None
+    )
 
 
 def by_name(options: dict[str, str | None]) -> dict[str, str | None]:

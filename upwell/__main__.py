@@ -1,8 +1,8 @@
 """The command `upwell`.
 
-The clients' commands (`cache`, `settings`, `set`, `fill`, `audit`, `bench`) need grpcio, protobuf, click and rich
-only. `serve`, `doctor` and `rank` are loaded by name from the application's packages when they are used. Those packages
-lie beside this one in a checkout, and under `upwell/app/` in an installed one, where they collide with nobody's.
+A command's module is loaded when it is used, or its options are to be completed. Those of the application's packages
+(`serve`, `doctor`, `rank`) lie beside this one in a checkout, and under `upwell/app/` in an installed one, where they
+collide with nobody's; they need the server's dependencies. The others need grpcio, protobuf, click and rich only.
 
 Exit status: 0 done, 1 found what it was asked to look for, 2 wrong usage, 3 the proxy or the source cannot be reached.
 An error is one line on stderr.
@@ -10,6 +10,7 @@ An error is one line on stderr.
 
 from __future__ import annotations
 
+import importlib
 import os
 import sys
 from collections.abc import Sequence
@@ -18,58 +19,64 @@ import click
 
 from upwell.extras import app_module
 
+# By name: the module, what it calls the command, and how its help begins.
+COMMANDS = {
+    "audit": ("upwell.audit_command", "audit", "Compare all that is held with MySQL."),
+    "bench": ("upwell.bench", "bench", "Measure how many reads a second a running proxy answers."),
+    "cache": ("upwell.cache_command", "cache", "Make, drop, empty, list and explain caches."),
+    "doctor": (
+        "proxy.cli",
+        "doctor",
+        "Check whether MySQL or Vitess can be cached.",
+    ),
+    "fill": ("upwell.fill_command", "fill", "Fill the cache CACHE before anybody asks for it."),
+    "rank": ("bulk.rank_command", "rank", "Rank what was read."),
+    "serve": ("proxy.cli", "serve", "Run the proxy until SIGTERM or Ctrl-C."),
+    "set": ("upwell.settings_command", "set_setting", "Set NAME to VALUE, until the proxy ends."),
+    "settings": ("upwell.settings_command", "settings", "Show the settings of the running proxy."),
+    "top": ("upwell.top.command", "top", "Show a running proxy as it goes on."),
+}
 
-def forwarded(name: str, help: str, module_name: str = "proxy.cli") -> click.Command:
-    """A command that hands all of its arguments, --help too, to the one of that name in an application's module."""
 
-    def forward(arguments: tuple[str, ...]) -> None:
-        command: click.Command = getattr(app_module(name, module_name), name)
-        command.main(list(arguments), prog_name=f"upwell {name}", standalone_mode=False)
+class Commands(click.Group):
+    """All of `upwell`. What lists the commands sees names and sentences alone."""
 
-    return click.Command(
-        name,
-        callback=forward,
-        params=[click.Argument(["arguments"], nargs=-1, type=click.UNPROCESSED)],
-        help=help,
-        add_help_option=False,
-        context_settings={"ignore_unknown_options": True},
-    )
+    def list_commands(self, context: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, context: click.Context, name: str) -> click.Command | None:
+        return click.Command(name, help=COMMANDS[name][2]) if name in COMMANDS else None
+
+    def resolve_command(
+        self, context: click.Context, arguments: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        name, command, rest = super().resolve_command(context, arguments)
+        if command is not None and name is not None:
+            module, attribute, _ = COMMANDS[name]
+            try:
+                ours = module.startswith("upwell.")
+                command = getattr(importlib.import_module(module) if ours else app_module(name, module), attribute)
+            except click.ClickException:
+                if not context.resilient_parsing:  # else the shell asks, which has no use for a sentence
+                    raise
+        return name, command, rest
+
+
+def show_version(context: click.Context, option: click.Parameter, asked: bool) -> None:
+    if asked:
+        import upwell
+        from upwell.form import form
+
+        click.echo(f"upwell {upwell.__version__} ({form()})")
+        context.exit()
 
 
 def commands() -> click.Group:
-    """All of `upwell`."""
-    import upwell
-    from upwell.audit_command import audit
-    from upwell.bench import bench
-    from upwell.command import cache
-    from upwell.fill_command import fill
-    from upwell.form import form
-    from upwell.settings_command import set_setting, settings
-    from upwell.top.command import top
-
-    def show_version(context: click.Context, option: click.Parameter, asked: bool) -> None:
-        if asked:
-            click.echo(f"upwell {upwell.__version__} ({form()})")
-            context.exit()
-
     version = click.Option(
         ["--version"], is_flag=True, is_eager=True, expose_value=False, callback=show_version,
         help="Show the version, and whether modules run compiled.",
     )  # fmt: skip
-    group = click.Group("upwell", help="A caching proxy beside MySQL.", params=[version])
-    group.add_command(forwarded("serve", "Run the proxy."))
-    group.add_command(
-        forwarded("doctor", "Check whether the database can be cached, and print what mends each finding.")
-    )
-    group.add_command(cache)
-    group.add_command(settings)
-    group.add_command(set_setting)
-    group.add_command(fill)
-    group.add_command(audit)
-    group.add_command(forwarded("rank", "Rank what was read: what to warm, cache and drop.", "bulk.rank_command"))
-    group.add_command(bench)
-    group.add_command(top)
-    return group
+    return Commands("upwell", help="A caching proxy beside MySQL.", params=[version])
 
 
 def run(arguments: Sequence[str] | None = None) -> int:

@@ -22,6 +22,7 @@ from upwell import wire
 from upwell.errors import DeadlinePassed, UpwellError, from_rpc_error
 from upwell.freshness import ANY, NO_TOKEN, Freshness, Token
 from upwell.rows import Answer, Event, key_message, row_type
+from upwell.token_file import DEFAULT_TARGET, DEFAULT_TIMEOUT
 from upwell.v1 import upwell_pb2 as pb
 
 __all__ = ["Answer", "Cache", "Client", "Event", "Freshness", "Session", "UpwellError"]
@@ -36,11 +37,11 @@ class Client(wire.Connection):
 
     def __init__(
         self,
-        target: str = wire.DEFAULT_TARGET,
+        target: str = DEFAULT_TARGET,
         *,
         token: str | None = None,
         tls: wire.Tls = None,
-        timeout: float | None = wire.DEFAULT_TIMEOUT,
+        timeout: float | None = DEFAULT_TIMEOUT,
     ) -> None:
         credentials = wire.credentials(tls)
         if credentials is None:

@@ -11,14 +11,15 @@ from typing import Any
 import click
 
 from upwell.client import Client
-from upwell.command import Failed, connection_options, json_option, print_table
+from upwell.command import cache_names, connection_options, json_option, print_table
+from upwell.failed import Failed
 from upwell.wire import FILL_BY, Audited
 
 SHOWN = 20  # different keys of a cache
 
 
 @click.command()
-@click.option("--cache", default="", help="this cache alone")
+@click.option("--cache", default="", help="this cache alone", shell_complete=cache_names)
 @click.option("--repair", is_flag=True, help="forget what differs: it is filled anew when it is read")
 @click.option("--by", type=click.Choice(tuple(FILL_BY)), default="size", show_default=True,
               help="size: by Spark where there is much to compare")  # fmt: skip

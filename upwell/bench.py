@@ -23,8 +23,9 @@ import click
 
 from upwell.aio import Client
 from upwell.client import Client as SynchronousClient
-from upwell.command import Failed, connection_options, json_option, print_json, print_table, read
+from upwell.command import cache_names, connection_options, json_option, print_json, print_table, read
 from upwell.extras import app_module
+from upwell.failed import Failed
 from upwell.spread import KEYS, SPREADS, Key, drawing, parse_key, parse_numbers
 
 
@@ -84,7 +85,7 @@ def keys_option(context: click.Context, option: click.Parameter, text: str | Non
 
 
 @click.command()
-@click.argument("asked", metavar="CACHE|SELECT")
+@click.argument("asked", metavar="CACHE|SELECT", shell_complete=cache_names)
 @click.option("--mysql", "url", metavar="URL", envvar="UPWELL_BENCH_MYSQL", show_envvar=True,
               help="ask over MySQL's protocol: mysql://user:password@host:3307/database, the SELECT with ? for its"
               " parameters")  # fmt: skip

@@ -4,44 +4,33 @@ from __future__ import annotations
 
 import functools
 import json
-import re
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
-from rich.console import Console
-from rich.table import Table
 
-from upwell import wire
-from upwell.client import Client
-from upwell.v1 import upwell_pb2 as pb
+from upwell.token_file import DEFAULT_TARGET, DEFAULT_TIMEOUT
+
+if TYPE_CHECKING:
+    from upwell.client import Client
 
 Decorated = TypeVar("Decorated", bound=Callable[..., Any] | click.Command)
-SELECT = re.compile(r"[\s(]*(?:SELECT|WITH)[\s(*`'\"@]", re.IGNORECASE)  # how a query begins, and no name of a cache
-SOME = 3  # caches that are named where a line is about several
+SOON = 1.0  # seconds in which a proxy must have told what completes a word
 WIDTH_OF_FILES = 200  # of tables that go to a file or a pipe
-
-
-class Failed(click.ClickException):
-    """Ends the command with a line on stderr and this exit status."""
-
-    def __init__(self, message: str, exit_code: int) -> None:
-        super().__init__(message)
-        self.exit_code = exit_code  # type: ignore[misc]  # click reads it from the instance
 
 
 def connection_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Adds --grpc and what goes with it; the command gets them as one `connection`, arguments for a Client."""
 
-    @click.option("--grpc", "target", metavar="HOST:PORT", default=wire.DEFAULT_TARGET, envvar="UPWELL_GRPC",
+    @click.option("--grpc", "target", metavar="HOST:PORT", default=DEFAULT_TARGET, envvar="UPWELL_GRPC",
                   show_default=True, show_envvar=True, help="the proxy")  # fmt: skip
     @click.option("--token-file", type=click.Path(path_type=Path), envvar="UPWELL_TOKEN_FILE", show_envvar=True,
                   help="a file with the bearer token")  # fmt: skip
     @click.option("--tls/--no-tls", default=False, help="TLS, by the system's certificate authorities")
     @click.option("--tls-ca", type=click.Path(path_type=Path), help="TLS, by this certificate authority (PEM)")
-    @click.option("--timeout", type=click.FloatRange(min=0, min_open=True), default=wire.DEFAULT_TIMEOUT,
+    @click.option("--timeout", type=click.FloatRange(min=0, min_open=True), default=DEFAULT_TIMEOUT,
                   show_default=True, help="seconds for a call")  # fmt: skip
     @functools.wraps(command)
     def wrapped(
@@ -53,14 +42,44 @@ def connection_options(command: Callable[..., Any]) -> Callable[..., Any]:
         timeout: float,
         **rest: Any,
     ) -> Any:
-        if not target.rpartition(":")[2].isdecimal():
-            raise click.BadParameter(f"{target!r}: HOST:PORT is accepted", param_hint="--grpc")
-        token = None if token_file is None else read(token_file, "--token-file").decode("latin-1").strip()
-        authority = tls if tls_ca is None else read(tls_ca, "--tls-ca")
-        connection = {"target": target, "token": token, "tls": authority, "timeout": timeout}
+        connection = connection_of(target=target, token_file=token_file, tls=tls, tls_ca=tls_ca, timeout=timeout)
         return command(*arguments, connection=connection, **rest)
 
     return wrapped
+
+
+def connection_of(
+    *, target: str, token_file: Path | None, tls: bool, tls_ca: Path | None, timeout: float
+) -> dict[str, Any]:
+    """Arguments for a Client, of the options that `connection_options` adds."""
+    if not target.rpartition(":")[2].isdecimal():
+        raise click.BadParameter(f"{target!r}: HOST:PORT is accepted", param_hint="--grpc")
+    token = None if token_file is None else read(token_file, "--token-file").decode("latin-1").strip()
+    authority = tls if tls_ca is None else read(tls_ca, "--tls-ca")
+    return {"target": target, "token": token, "tls": authority, "timeout": timeout}
+
+
+def asked(context: click.Context, ask: Callable[[Client], Iterable[str]]) -> list[str]:
+    """What a running proxy tells to complete a word; nothing where it cannot be asked, or not soon."""
+    from upwell.client import Client
+    from upwell.errors import UpwellError
+
+    names = "target", "token_file", "tls", "tls_ca"
+    try:
+        connection = connection_of(**{name: context.params[name] for name in names}, timeout=SOON)
+        with Client(**connection) as client:
+            return list(ask(client))
+    except (KeyError, UpwellError, click.ClickException):
+        return []
+
+
+def cache_names(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
+    """The names of caches that begin so."""
+    return [
+        name
+        for name in asked(context, lambda client: [cache.name for cache in client.caches()])
+        if name.startswith(incomplete)
+    ]
 
 
 def read(path: Path, option: str) -> bytes:
@@ -81,6 +100,9 @@ def print_json(value: object) -> None:
 
 def print_table(headings: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
     """Numbers to the right, text to the left."""
+    from rich.console import Console
+    from rich.table import Table
+
     table = Table(box=None, pad_edge=False, header_style="bold")
     for place, heading in enumerate(headings):
         numeric = any(isinstance(row[place], (int, float)) for row in rows)
@@ -88,114 +110,3 @@ def print_table(headings: Sequence[str], rows: Sequence[Sequence[object]]) -> No
     for row in rows:
         table.add_row(*(f"{cell:,.1f}" if isinstance(cell, float) else str(cell) for cell in row))
     Console(width=None if sys.stdout.isatty() else WIDTH_OF_FILES, highlight=False, markup=False).print(table)
-
-
-@click.group()
-def cache() -> None:
-    """Make, drop, empty, list and explain caches."""
-
-
-COLUMNS = (
-    "name", "query", "mode", "keys", "bytes", "hits", "misses", "passed", "hit_p50_us", "miss_p50_us", "state"
-)  # fmt: skip
-
-
-def as_dict(made: pb.Cache) -> dict[str, object]:
-    """A cache under the names of `SHOW CACHES`, with what that has no column for."""
-    shown: dict[str, object] = {name: getattr(made, "sql" if name == "query" else name) for name in COLUMNS}
-    shown |= {"database": made.database, "why": made.why, "passed_reason": made.passed_reason}
-    shown["parameters"] = [
-        {"name": parameter.name, "type": parameter.type.name, "list": parameter.list} for parameter in made.parameters
-    ]
-    return shown
-
-
-@cache.command()
-@click.argument("sql", default="")
-@click.option("--from-query", default="", metavar="ID", help="in the place of SQL: an id of SHOW PROXIED QUERIES")
-@click.option("--name", default="", help="its name; one is made up without")
-@click.option("--database", default="", help="the default database of the query")
-@json_option
-@connection_options
-def create(sql: str, from_query: str, name: str, database: str, as_json: bool, connection: dict[str, Any]) -> None:
-    """Make a cache of SQL, a SELECT with ? for its parameters; `-` reads it from standard input."""
-    if bool(sql) == bool(from_query):
-        raise click.UsageError("a SELECT, or --from-query, is accepted")
-    text = sys.stdin.read() if sql == "-" else sql
-    with Client(**connection) as client:
-        made = client.create_cache(text, name=name, database=database, from_query=from_query)
-    if as_json:
-        print_json(as_dict(made))
-    else:
-        click.echo(f"{made.name}: {made.mode}, {made.state}{': ' + made.why if made.why else ''}")
-
-
-@cache.command()
-@click.argument("name")
-@connection_options
-def drop(name: str, connection: dict[str, Any]) -> None:
-    """Drop the cache NAME and what it holds."""
-    with Client(**connection) as client:
-        client.drop_cache(name)
-
-
-@cache.command()
-@click.argument("name")
-@connection_options
-def flush(name: str, connection: dict[str, Any]) -> None:
-    """Empty the cache NAME, and keep it."""
-    with Client(**connection) as client:
-        click.echo(f"{name} held {client.flush_cache(name)} keys")
-
-
-@cache.command("ls")
-@json_option
-@connection_options
-def list_caches(as_json: bool, connection: dict[str, Any]) -> None:
-    """List the caches."""
-    with Client(**connection) as client:
-        caches = [as_dict(made) for made in client.caches()]
-    if as_json:
-        print_json(caches)
-    else:
-        print_table(COLUMNS, [[_one_line(made[name]) for name in COLUMNS] for made in caches])
-        for field, what in (("why", ""), ("passed_reason", "most of the passed reads: ")):
-            by_reason: dict[object, list[str]] = {}
-            for made in caches:
-                if made[field]:
-                    by_reason.setdefault(_one_line(made[field]), []).append(str(made["name"]))
-            for reason, names in by_reason.items():
-                click.echo(f"{_some(names)}: {what}{reason}")
-
-
-def _some(names: Sequence[str]) -> str:
-    """Names of caches; how many more there are than SOME."""
-    more = len(names) - SOME
-    return ", ".join(names[:SOME]) + (f" and {more} more" if more > 0 else "")
-
-
-def _one_line(cell: object) -> object:
-    return " ".join(cell.split()) if isinstance(cell, str) else cell
-
-
-@cache.command()
-@click.argument("name", default="", metavar="NAME|SQL")
-@click.option("--sql", default="", help="the SELECT, where it does not begin with SELECT or WITH")
-@click.option("--database", default="", help="the default database of the SELECT")
-@click.option("--dot", is_flag=True, help="the plan as a Graphviz graph")
-@json_option
-@connection_options
-def explain(name: str, sql: str, database: str, dot: bool, as_json: bool, connection: dict[str, Any]) -> None:
-    """Show the plan of the cache NAME, or of a SELECT as it would be cached; `-` reads that from standard input."""
-    if bool(name) == bool(sql):
-        raise click.UsageError("the name of a cache, or a SELECT, is accepted")
-    if name == "-":
-        name, sql = "", sys.stdin.read()
-    elif SELECT.match(name):
-        name, sql = "", name
-    with Client(**connection) as client:
-        plan = client.explain(name, sql=sql, database=database)
-    if as_json:
-        print_json({"text": plan.text, "graphviz": plan.graphviz})
-    else:
-        click.echo(plan.graphviz if dot else plan.text)

@@ -27,9 +27,10 @@
 from __future__ import annotations
 
 import re
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
-import grpc
+if TYPE_CHECKING:
+    import grpc
 
 
 class UpwellError(Exception):
@@ -137,11 +138,11 @@ _NOT_CONNECTED = re.compile(
     r"last error: \w+: (?:ipv4:|ipv6:)?(?P<where>\S+): (?:Failed to connect to remote host: )?(?P<why>.*)"
 )
 # What gRPC itself says, without the proxy: the call never came there, or its end was lost.
-_BY_STATUS: dict[grpc.StatusCode, type[UpwellError]] = {
-    grpc.StatusCode.UNAVAILABLE: Unavailable,
-    grpc.StatusCode.DEADLINE_EXCEEDED: DeadlinePassed,
-    grpc.StatusCode.RESOURCE_EXHAUSTED: MessageTooLarge,
-    grpc.StatusCode.UNAUTHENTICATED: Unauthenticated,
+_BY_STATUS: dict[str, type[UpwellError]] = {  # by the status's name
+    "UNAVAILABLE": Unavailable,
+    "DEADLINE_EXCEEDED": DeadlinePassed,
+    "RESOURCE_EXHAUSTED": MessageTooLarge,
+    "UNAUTHENTICATED": Unauthenticated,
 }
 
 
@@ -174,7 +175,7 @@ def from_rpc_error(error: grpc.RpcError) -> UpwellError:
     trailing = {key: value for key, value in call.trailing_metadata() or () if isinstance(value, str)}
     reason = trailing.get("upwell-reason", "")
     if not reason:
-        kind = _BY_STATUS.get(status, UpwellError)
+        kind = _BY_STATUS.get(status.name, UpwellError)
         message = _plain(message)
         return kind(message, reason="" if kind is not UpwellError else status.name.lower())
     errno = int(trailing.get("upwell-errno", "0"))

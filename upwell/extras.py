@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
+from upwell.failed import Failed
 from upwell.form import APP_DIR
 
 APP_PACKAGES = frozenset(
@@ -27,8 +28,6 @@ BY_MAKE = ("spark", "rank")  # `make spark` brings both
 
 def app_module(command: str, name: str) -> Any:
     """A module of the application's packages, for that command. Raises Failed where what it needs is not installed."""
-    from upwell.command import Failed
-
     if str(APP_DIR) not in sys.path:
         sys.path.insert(0, str(APP_DIR))
     paths = [str(APP_DIR), *filter(None, [os.environ.get("PYTHONPATH")])]

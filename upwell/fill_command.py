@@ -18,7 +18,8 @@ from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemaini
 from rich.progress import Progress as Bar
 
 from upwell.client import Client
-from upwell.command import Failed, connection_options, json_option
+from upwell.command import cache_names, connection_options, json_option
+from upwell.failed import Failed
 from upwell.key_text import value_of
 from upwell.wire import FILL_BY, Progress
 
@@ -26,7 +27,7 @@ ACCEPTED = 'a line of JSON for each key (7, "x" or [7, "x"]), or a .csv file wit
 
 
 @click.command()
-@click.argument("cache")
+@click.argument("cache", shell_complete=cache_names)
 @click.option("--all", "everything", is_flag=True, help="all keys that have rows")
 @click.option("--keys", type=click.Path(path_type=Path), help=f"those of a file: {ACCEPTED}; - is standard input")
 @click.option("--hot", type=click.IntRange(1), help="so many of the keys that were held before the proxy's start")

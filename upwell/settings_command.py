@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from upwell.client import Client
-from upwell.command import connection_options, json_option, print_json, print_table
+from upwell.command import asked, connection_options, json_option, print_json, print_table
 from upwell.v1 import upwell_pb2 as pb
 
 COLUMNS = ("name", "value", "origin", "live", "help")
@@ -34,8 +34,14 @@ def settings(as_json: bool, connection: dict[str, Any]) -> None:
         show(client.settings(), as_json=as_json)
 
 
+def setting_names(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
+    """The names of settings that begin so, and can change."""
+    live = asked(context, lambda client: [setting.name for setting in client.settings() if setting.live == "yes"])
+    return [name for name in live if name.startswith(incomplete)]
+
+
 @click.command("set")
-@click.argument("name", default="")
+@click.argument("name", default="", shell_complete=setting_names)
 @click.argument("value", required=False)
 @click.option("--default", is_flag=True, help="the value that it has without `set`")
 @json_option

@@ -15,6 +15,9 @@ from pathlib import Path
 
 from upwell.errors import Unauthenticated
 
+DEFAULT_TARGET = "127.0.0.1:50051"
+DEFAULT_TIMEOUT = 30.0  # seconds for a call
+
 Metadata = tuple[tuple[str, str], ...]
 
 

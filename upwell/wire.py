@@ -19,8 +19,6 @@ from upwell.rows import Answer, Event, RowType, key_message, row_type, rows_from
 from upwell.token_file import Credentials
 from upwell.v1 import upwell_pb2 as pb
 
-DEFAULT_TARGET = "127.0.0.1:50051"
-DEFAULT_TIMEOUT = 30.0
 ATTEMPTS = 4
 FIRST_BACKOFF = 0.05
 

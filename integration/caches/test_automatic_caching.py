@@ -17,7 +17,7 @@ from proxy.app import App
 from proxy.auto.decisions import AutoCache
 from proxy.mysql.session.run_command import run as run_command
 from proxy.mysql.text.own_sql_syntax import Done, ResultTable, recognise
-from proxy.port.api import Origin
+from proxy.port.made_by import Origin
 from sqltypes.schema import SchemaSnapshot
 from tests.support.waiting import until
 

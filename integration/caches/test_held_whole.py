@@ -12,7 +12,7 @@ from integration.support.grpc_app import proxy_beside, run
 from integration.support.proxy_thread import proxy_in_thread
 from integration.support.served import last_served
 from proxy.mysql.wire.rows import BINARY
-from proxy.port.api import MadeBy, Origin
+from proxy.port.made_by import MadeBy, Origin
 from proxy.read.misses import WHOLE_FILL
 from tests.support.waiting import until
 

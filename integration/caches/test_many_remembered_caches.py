@@ -13,7 +13,7 @@ from examples.lobsters.proxy_process import ProxyProcess
 from external_upquery.address import parse_upstream
 from integration.servers.mysql_server import Server
 from proxy.catalog.definition_file import StateStore
-from proxy.port.api import BY_GRPC
+from proxy.port.made_by import BY_GRPC
 from proxy.settings.config import CacheDefinition
 
 CACHES = 120

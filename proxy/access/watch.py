@@ -5,7 +5,8 @@
                where no cache is for it: ProxiedQuery.note  -> proxied
 
 Nothing is told while nobody watches: then the places above see nobody to tell, and call nothing. While somebody does,
-a read that is no hit costs two calls; it is brought into words when a watcher takes it. A hit costs nothing, ever.
+a read that is no hit costs four or five calls; it is brought into words when a watcher takes it. A hit costs nothing,
+ever.
 """
 
 from __future__ import annotations

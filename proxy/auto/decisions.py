@@ -32,7 +32,7 @@ from proxy.auto.passed_reads import NO_SOURCE, Judgement, ProxiedQueries, Proxie
 from proxy.auto.policy import as_read, differing, useless
 from proxy.auto.write_rates import WriteRates
 from proxy.loop.loop_load import LoopLoad
-from proxy.port.api import MadeBy, Origin
+from proxy.port.made_by import MadeBy, Origin
 from proxy.settings.automatic import TWICE, Policy
 from sqltypes.errors import UnknownCache, UpwellError
 

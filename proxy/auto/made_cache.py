@@ -9,7 +9,8 @@ from typing import Protocol
 
 from proxy.auto.fill_budget import SAVED_US
 from proxy.auto.passed_reads import ProxiedQuery
-from proxy.port.api import CacheInfo, MadeBy
+from proxy.port.api import CacheInfo
+from proxy.port.made_by import MadeBy
 
 MINUTE = 60.0
 LEAST_HITS = 0.1  # of all reads: with fewer the memory is better used otherwise, whatever time they save

@@ -16,7 +16,8 @@ from proxy.cache.answer_columns import Encoding
 from proxy.cache.key_binder import KeyBinder
 from proxy.cache.too_large import TooLarge
 from proxy.cache.trust import Trust
-from proxy.port.api import BY_GRPC, CacheInfo, MadeBy, Origin, ParameterInfo, Served
+from proxy.port.api import CacheInfo, ParameterInfo, Served
+from proxy.port.made_by import BY_GRPC, MadeBy, Origin
 from proxy.port.reasons import PassedReads, Reason, Why
 from sqltypes.schema import ResultColumn
 

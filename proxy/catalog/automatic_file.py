@@ -14,7 +14,7 @@ import structlog
 
 from proxy.auto.decisions import AutoCache
 from proxy.catalog.catalog import Catalog
-from proxy.port.api import MadeBy, Origin
+from proxy.port.made_by import MadeBy, Origin
 from proxy.state_dir.folder import digest_of
 from proxy.state_dir.written_behind import WrittenBehind
 

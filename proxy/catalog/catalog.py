@@ -28,7 +28,7 @@ from proxy.catalog.retired_counts import Gone
 from proxy.catalog.text_planner import Planned, TextPlanner
 from proxy.checking.earning import Earning
 from proxy.planning.process import TOO_COSTLY
-from proxy.port.api import BY_GRPC, MadeBy, Origin
+from proxy.port.made_by import BY_GRPC, MadeBy, Origin
 from proxy.port.reasons import PassedReads
 from proxy.pump.pump import Pump
 from proxy.source.kept_schema import KeptSchema, Schema

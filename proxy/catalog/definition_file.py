@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from proxy.port.api import BY_GRPC, MadeBy, Origin
+from proxy.port.made_by import BY_GRPC, MadeBy, Origin
 from proxy.settings.config import CACHE_KEYS, CacheDefinition
 from proxy.state_dir.folder import digest_of
 from proxy.state_dir.whole_file import write_whole

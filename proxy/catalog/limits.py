@@ -8,7 +8,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
-from proxy.port.api import MadeBy
+from proxy.port.made_by import MadeBy
 from sqltypes.errors import Overloaded
 
 if TYPE_CHECKING:

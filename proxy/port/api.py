@@ -15,6 +15,7 @@ from gtid_tracker.gtid import GtidSet
 from planner.tree.untyped import TYPED, Sent
 from proxy.loop.slices import Encoder, Join
 from proxy.port.fill_progress import AuditProgress, FillBy, FillProgress
+from proxy.port.made_by import BY_GRPC, MadeBy
 from proxy.port.overview import Overviews
 from proxy.port.position import Position
 from proxy.port.watching import Watching
@@ -100,29 +101,6 @@ class Answer:
     cache: str = ""
     why: str = ""
     horizon: str = ""  # where more than `position` may be in it: all that may be
-
-
-class Origin(Enum):
-    """Where the definition of a cache came from."""
-
-    FILE = "file"
-    SQL = "SQL"
-    GRPC = "gRPC"
-    AUTOMATIC = "automatic"
-
-
-@dataclass(frozen=True, slots=True)
-class MadeBy:
-    """Who made a cache, and why: `account` is MySQL's (`user@host`), "" where no account stands behind it; `reason` is
-    that of automatic caching."""
-
-    origin: Origin
-    account: str = ""
-    reason: str = ""
-
-
-BY_GRPC = MadeBy(Origin.GRPC)
-BY_FILE = MadeBy(Origin.FILE)
 
 
 @dataclass(slots=True)

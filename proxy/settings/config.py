@@ -18,7 +18,7 @@ from typing import Any
 from bulk.access_rows import AccessSettings
 from bulk.session import DEFAULT_MASTER
 from external_upquery.address import is_loopback, parse_upstream
-from proxy.port.api import BY_FILE, MadeBy
+from proxy.port.made_by import BY_FILE, MadeBy
 from proxy.settings.automatic import Policy
 from proxy.settings.machine import default_memory_limit
 from proxy.settings.quantities import (

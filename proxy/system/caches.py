@@ -11,7 +11,8 @@ from planner.matcher import QueryMatcher
 from proxy.cache.named_cache import NamedCache
 from proxy.catalog.catalog import Catalog
 from proxy.loop.slices import in_slices
-from proxy.port.api import BY_GRPC, CacheInfo, MadeBy, ParameterValue
+from proxy.port.api import CacheInfo, ParameterValue
+from proxy.port.made_by import BY_GRPC, MadeBy
 from proxy.read.host import ReadHost
 from proxy.read.open_cache import OpenCache
 from sqltypes.errors import UnknownCache

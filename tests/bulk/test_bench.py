@@ -17,7 +17,7 @@ from bulk.bench_load import Seen, literal
 from bulk.bench_report import bottlenecks, figures, notes, quantile, show, show_json
 from bulk.server_process import processor_seconds, server_pid
 from external_upquery.address import parse_upstream
-from upwell.command import Failed
+from upwell.failed import Failed
 from upwell.spread import Numbers
 
 HERE = parse_upstream("mysql://root@127.0.0.1:3306")

@@ -16,8 +16,9 @@ from proxy.auto.passed_reads import Judge, ProxiedQueries
 from proxy.mysql.session.shared import MysqlOptions, Shared
 from proxy.mysql.wire.packets import lenenc
 from proxy.port.accounts import Accounts
-from proxy.port.api import Answer, CacheInfo, MadeBy, ParameterInfo, ParameterValue, Served, SystemStatus
+from proxy.port.api import Answer, CacheInfo, ParameterInfo, ParameterValue, Served, SystemStatus
 from proxy.port.changes import Changes
+from proxy.port.made_by import MadeBy
 from proxy.port.reasons import NO_REASON, Reason, Why
 from proxy.port.session import SessionSystem
 from sqltypes.errors import BadParameters, Overloaded, SourceDown, SourceError, UnknownCache

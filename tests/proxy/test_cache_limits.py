@@ -8,7 +8,7 @@ import pytest
 
 from proxy.cache.named_cache import NamedCache
 from proxy.catalog.limits import CacheLimits
-from proxy.port.api import BY_GRPC, MadeBy
+from proxy.port.made_by import BY_GRPC, MadeBy
 from sqltypes.errors import Overloaded
 
 ANN, BOB = replace(BY_GRPC, account="ann@h"), replace(BY_GRPC, account="bob@h")

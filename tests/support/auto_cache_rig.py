@@ -11,7 +11,8 @@ from proxy.auto.fill_budget import FillBudget
 from proxy.auto.passed_reads import ProxiedQueries, ProxiedQuery
 from proxy.auto.write_rates import WriteRates
 from proxy.loop.loop_load import LoopLoad
-from proxy.port.api import CacheInfo, MadeBy, Origin
+from proxy.port.api import CacheInfo
+from proxy.port.made_by import MadeBy, Origin
 from proxy.settings.automatic import Policy
 from sqltypes.errors import UnknownCache, UpwellError
 from tests.support.fake_system import FakeJudge

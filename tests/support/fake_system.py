@@ -16,13 +16,11 @@ from proxy.grpc.rows import FORMAT, encoder_for
 from proxy.loop.slices import Encoder
 from proxy.port.api import (
     ANSWERED_BY_MYSQL,
-    BY_GRPC,
     Answer,
     CacheInfo,
     Demand,
     EncoderFor,
     Freshness,
-    MadeBy,
     ParameterInfo,
     ParameterValue,
     Served,
@@ -31,6 +29,7 @@ from proxy.port.api import (
     WireFormat,
 )
 from proxy.port.fill_progress import AuditProgress, FillBy, FillProgress
+from proxy.port.made_by import BY_GRPC, MadeBy
 from proxy.port.position import Position
 from proxy.settings.config import load_config
 from proxy.settings.in_effect import LiveSettings

@@ -11,8 +11,9 @@ from typing import Any
 
 import click
 
-from upwell.command import Failed, print_json, read
+from upwell.command import print_json, read
 from upwell.extras import app_module
+from upwell.failed import Failed
 from upwell.top.feed import DEFAULT_HTTP, Away, Follower, Place, Refused, look
 from upwell.top.state import State
 from upwell.top.words import PLAIN, plain_line, read_line
@@ -27,13 +28,22 @@ def place_option(context: click.Context, option: click.Parameter, text: str) -> 
     return host.strip("[]"), int(port)
 
 
+def cache_names(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
+    """The names of caches that begin so; none where the proxy cannot be asked."""
+    try:
+        caches = look(Place(*context.params["http"]))["caches"]
+    except (KeyError, TypeError, Away, Refused):
+        return []
+    return [name for name in caches if name.startswith(incomplete)]
+
+
 @click.command()
 @click.option("--http", metavar="HOST:PORT", default=DEFAULT_HTTP, envvar="UPWELL_HTTP", callback=place_option,
               show_default=True, show_envvar=True, help="the proxy's HTTP listener")  # fmt: skip
 @click.option("--token-file", type=click.Path(path_type=Path), envvar="UPWELL_TOKEN_FILE", show_envvar=True,
               help="a file with the bearer token: beyond loopback texts are shown with it")  # fmt: skip
 @click.option("--monitor", is_flag=True, help="print each miss and each passed read with its reason, as they happen")
-@click.option("--cache", default="", help="with --monitor: of this cache alone")
+@click.option("--cache", default="", shell_complete=cache_names, help="with --monitor: of this cache alone")
 @click.option("--outcome", type=click.Choice(("miss", "passed")), help="with --monitor: these alone")
 @click.option("--json", "as_json", is_flag=True, help="one look as JSON; with --monitor a line of JSON for each read")
 def top(

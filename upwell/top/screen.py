@@ -18,7 +18,7 @@ from textual.message import Message
 from textual.screen import Screen
 from textual.widgets import ContentSwitcher, DataTable, Footer, RichLog, Static
 
-from upwell.command import Failed
+from upwell.failed import Failed
 from upwell.top.feed import Away, Follower, Place, Refused, look
 from upwell.top.state import LINES, Json, State
 from upwell.top.words import (

@@ -42,8 +42,9 @@ from proxy.mysql.text.own_sql_syntax import (
     ShowStatus,
     like,
 )
-from proxy.port.api import CacheInfo, MadeBy, Origin, System, SystemStatus
+from proxy.port.api import CacheInfo, System, SystemStatus
 from proxy.port.fill_progress import FillProgress
+from proxy.port.made_by import MadeBy, Origin
 from sqltypes.errors import NotPermitted, UnknownCache, UnknownName, UnsupportedQuery, UpwellError
 
 

@@ -21,7 +21,7 @@ from proxy.catalog.limits import CacheLimits, Definitions
 from proxy.catalog.replanning import FIRST_PAUSE, PlannedAgain
 from proxy.catalog.text_planner import Planned, TextPlanner
 from proxy.planning.process import TOO_COSTLY
-from proxy.port.api import MadeBy, Origin
+from proxy.port.made_by import MadeBy, Origin
 from proxy.pump.wire_formats import WireFormats
 from sqltypes.errors import ConfigError, Overloaded, SourceError, UnknownCache, UnknownName, UnsupportedQuery
 from sqltypes.schema import ResultColumn, SchemaSnapshot, Table

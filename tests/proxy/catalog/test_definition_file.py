@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from proxy.catalog.definition_file import StateStore
-from proxy.port.api import BY_GRPC, MadeBy, Origin
+from proxy.port.made_by import BY_GRPC, MadeBy, Origin
 from proxy.settings.config import CacheDefinition
 from sqltypes.errors import ConfigError
 

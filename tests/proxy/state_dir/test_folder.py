@@ -10,7 +10,7 @@ import pytest
 import structlog.testing
 
 from proxy.catalog.definition_file import StateStore
-from proxy.port.api import BY_GRPC
+from proxy.port.made_by import BY_GRPC
 from proxy.settings.config import CacheDefinition
 from proxy.state_dir.folder import digest_of, find_files, owned, source_name
 from sqltypes.errors import ConfigError

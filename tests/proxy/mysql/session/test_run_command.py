@@ -12,7 +12,7 @@ from proxy.mysql.reads.rights import is_admin
 from proxy.mysql.session.run_command import run
 from proxy.mysql.text.own_sql_syntax import Cell, Done, LastStatement, ResultTable, recognise
 from proxy.mysql.wire.result_set import result
-from proxy.port.api import BY_FILE, MadeBy, Origin
+from proxy.port.made_by import BY_FILE, MadeBy, Origin
 from sqltypes.errors import (
     CacheExists,
     NotPermitted,
