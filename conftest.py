@@ -71,6 +71,7 @@ SECONDS = {
     "integration/http/test_page.py": 35,
     "integration/loop_steps/test_loop_steps_of_answers.py": 40,
     "integration/stream/test_unnamed_columns.py": 35,
+    "integration/commands/test_top.py": 45,
     "integration/commands/test_compare.py": 30,
     "integration/settings/test_answers_in_modes.py": 28,
     "integration/loop_steps/test_loop_steps_of_large_values.py": 27,

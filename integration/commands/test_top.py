@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import select
 import shlex
@@ -11,6 +12,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import closing
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +24,7 @@ from integration.support.raw_client import RawClient
 from integration.support.terminal import Terminal, terminal
 
 ROOT = Path(__file__).parents[2]
+OF_N = "SELECT COUNT(*) FROM item WHERE n = {}"
 BY_ID = "SELECT id, name FROM item WHERE id = {}"
 
 
@@ -35,6 +38,7 @@ class Place:
             "CREATE TABLE item (id INT PRIMARY KEY, name VARCHAR(40), n INT)",
             "INSERT INTO item VALUES " + ", ".join(f"({n}, 'item {n}', {n % 3})" for n in range(1, 10)),
         )
+        self.keys = count(100)  # that nobody has read
         self.proxy = self._start(0)
         self.ask("CREATE CACHE abc FROM SELECT id, name FROM item WHERE id = ?")
         self.ask("CREATE CACHE xyz FROM SELECT COUNT(*) FROM item WHERE n = ?")
@@ -69,13 +73,16 @@ class Place:
         return json.loads(done.stdout)
 
 
-@pytest.fixture
-def place(mysql: Server, database: str, tmp_path: Path) -> Iterator[Place]:
-    made = Place(mysql, database, tmp_path)
+@pytest.fixture(scope="module")
+def place(mysql: Server, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
+    database = f"t{os.getpid()}_top"
+    mysql.execute(f"CREATE DATABASE `{database}`")
+    made = Place(mysql, database, tmp_path_factory.mktemp("state"))
     try:
         yield made
     finally:
         made.proxy.stop()
+        mysql.execute(f"DROP DATABASE `{database}`")
 
 
 @pytest.fixture
@@ -93,7 +100,7 @@ def rows(text: str) -> list[str]:
 
 
 def test_numbers_move_and_tables_are_sorted(place: Place, screen: Terminal) -> None:
-    assert re.search(r"reads 0/s  misses 0/s  passes 0/s", screen.text)
+    screen.until(lambda text: re.search(r"reads 0/s  misses 0/s  passes 0/s", text) is not None)
     read = [BY_ID.format(n) for n in (1, 2, 3)] * 30
     place.ask(*read)
     screen.until(lambda text: re.search(r"reads [1-9]", text) is not None)
@@ -111,7 +118,7 @@ def test_numbers_move_and_tables_are_sorted(place: Place, screen: Terminal) -> N
 
 
 def test_a_cache_is_shown_whole(place: Place, screen: Terminal) -> None:
-    place.ask(*[BY_ID.format(n) for n in (1, 2, 1, 1)])
+    place.ask(*[query.format(next(place.keys)) for query in (BY_ID, OF_N) * 3])
     screen.press("Enter")
     text = screen.until(lambda text: "upquery" in text and "no hits" in text)
     name = re.findall(r"^cache (\w+)", text)
@@ -122,16 +129,21 @@ def test_a_cache_is_shown_whole(place: Place, screen: Terminal) -> None:
 
 def test_the_monitor_tells_misses_and_passed_reads(place: Place, screen: Terminal) -> None:
     screen.press("3")
-    place.ask("SELECT name FROM item WHERE n < 2", *[BY_ID.format(4)] * 3)
-    screen.until(lambda text: "abc [4]" in text and "passed" in text and "SELECT name FROM item WHERE n < ?" in text)
+    key = next(place.keys)
+    place.ask("SELECT name FROM item WHERE n < 2", *[BY_ID.format(key)] * 3)
+    wanted = f"abc [{key}]", "passed", "SELECT name FROM item WHERE n < ?"
+    screen.until(lambda text: all(words in text for words in wanted))
     screen.press("2")
     screen.until(lambda text: "can be" in text and "SELECT name FROM item" in text)
 
 
-@pytest.mark.parametrize("key", ["q", "C-c"])
-def test_the_terminal_is_sane_behind_it(screen: Terminal, key: str) -> None:
+@pytest.mark.parametrize("end", ["q", "C-c", "SIGTERM"])
+def test_the_terminal_is_sane_behind_it(place: Place, screen: Terminal, end: str) -> None:
     assert not screen.is_plain
-    screen.press(key)
+    if end == "SIGTERM":
+        os.kill(screen.program, signal.SIGTERM)
+    else:
+        screen.press(end)
     screen.until(lambda text: "q quit" not in text and text.rstrip().endswith("ready:"))
     screen.run("stty -a")
     text = screen.until(lambda text: "icanon" in text)
@@ -168,23 +180,22 @@ def test_the_monitor_goes_on_behind_a_restart(place: Place) -> None:
     command = [*place.command, "--monitor", "--cache", "abc"]
     with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as running:
         assert running.stdout is not None and running.stderr is not None
-        asked = iter(range(1, 10))
-        first = _first_line(place, running, asked)
-        assert re.search(r" (miss|passed) +[0-9.]+ (us|ms|s)  abc \[\d\]  ", first)
+        first = _first_line(place, running)
+        assert re.search(r" (miss|passed) +[0-9.]+ (us|ms|s)  abc \[\d+\]  ", first)
         place.restart()
         assert "; it is tried again" in running.stderr.readline()
         while "connected again" not in running.stderr.readline():
             pass
-        assert "abc" in _first_line(place, running, asked)
+        assert "abc" in _first_line(place, running)
         running.send_signal(signal.SIGINT)
         running.wait(60)
 
 
-def _first_line(place: Place, running: subprocess.Popen[str], asked: Iterator[int]) -> str:
+def _first_line(place: Place, running: subprocess.Popen[str]) -> str:
     """What is told of a read. Whoever watches sees reads from then on, so there are several."""
     assert running.stdout is not None
     while not select.select([running.stdout], [], [], 0.5)[0]:
-        place.ask(BY_ID.format(next(asked)))
+        place.ask(BY_ID.format(next(place.keys)))
     return running.stdout.readline()
 
 

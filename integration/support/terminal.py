@@ -75,6 +75,12 @@ class Terminal:
         """Whether no program has the screen for itself, and none takes the mouse."""
         return self._run("display-message", "-p", "#{alternate_on}#{mouse_any_flag}").strip() == "00"
 
+    @property
+    def program(self) -> int:
+        """The process that the shell has begun."""
+        shell = self._run("display-message", "-p", "#{pane_pid}").strip()
+        return int(Path(f"/proc/{shell}/task/{shell}/children").read_text().split()[0])
+
     def until(self, condition: Callable[[str], bool]) -> str:
         """Waits until the screen's text is so; the text."""
         text = ""

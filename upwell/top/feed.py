@@ -53,10 +53,10 @@ class Answer:
         except (OSError, HTTPException) as error:
             self._connection.close()
             raise self._away(error) from None
-        if self.response.status == 503:
-            raise Away(f"the proxy at {place} says: {self.whole().decode(errors='replace').strip()}")
         if self.response.status != 200:
-            said = self.whole().decode(errors="replace").strip()
+            said = sentence(self.whole())
+            if self.response.status == 503:
+                raise Away(f"the proxy at {place} says: {said}")
             older = f"{place} (--http) is no proxy, or an older one: " if "there is no /v1" in said else ""
             raise Refused(f"{older}{said[:200]}")
 
@@ -96,6 +96,15 @@ class Answer:
     def close(self) -> None:
         self.response.close()
         self._connection.close()
+
+
+def sentence(body: bytes) -> str:
+    """What a refusal says: JSON's `error.message`, or all of it."""
+    text = body.decode(errors="replace").strip()
+    try:
+        return str(json.loads(text)["error"]["message"])
+    except (ValueError, KeyError, TypeError):
+        return text
 
 
 def look(place: Place, path: str = "/v1/overview") -> Any:

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from proxy.cache.named_cache import NamedCache
 from proxy.http.connection import HEAD_BYTES
 from proxy.http.pages import BODY_BYTES
 from sqltypes.errors import ConfigError
@@ -212,6 +213,33 @@ def test_query_texts_are_for_loopback_or_for_the_token() -> None:
         assert "SELECT ..." not in await index("0.0.0.0", "right", Authorization="Bearer wrong")
         assert "SELECT ..." in await index("0.0.0.0", "right", Authorization="Bearer right")
         assert "story" in await index("0.0.0.0", None)
+
+    run(scenario())
+
+
+def test_reads_that_were_no_hits_are_told_to_all_and_their_texts_with_the_token() -> None:
+    async def told(host: str, token: str | None, given: str) -> str:
+        """The first event of a stream."""
+        made = system()
+        async with listening(made, host, token) as port:
+            reader, writer = await asyncio.open_connection("127.0.0.1", port)
+            writer.write(get("/v1/reads?outcome=miss", headers={"Authorization": f"Bearer {given}"}))
+            await reader.readuntil(b": from now on\n\n")
+            made.watching.missed(NamedCache("story", "SELECT 'secret'", "d"), (7,), 1500.0, hole=True)
+            event = (await reader.readuntil(b"}]}\n\n")).decode()
+            writer.close()
+            await writer.wait_closed()
+            return event
+
+    async def scenario() -> None:
+        for host, token, given, shown in (
+            ("127.0.0.1", None, "", True),
+            ("0.0.0.0", "right", "right", True),
+            ("0.0.0.0", "right", "wrong", False),
+            ("0.0.0.0", None, "", False),
+        ):
+            event = await told(host, token, given)
+            assert '"cache":"story"' in event and ("secret" in event) is ("[7]" in event) is shown
 
     run(scenario())
 

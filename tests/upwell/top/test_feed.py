@@ -131,6 +131,8 @@ def test_a_silent_stream_ends_when_it_is_closed() -> None:
             "is no proxy, or an older one: there is no /v1/overview",
         ),
         (404, b"there is no cache 'x'\n", Refused, "^there is no cache 'x'$"),
+        (400, b'{"error":{"message":"no such thing"}}', Refused, "^no such thing$"),
+        (400, b'{"error":"no"}', Refused, '^{"error":"no"}$'),
         (503, b"more than 64\n", Away, "says: more than 64"),
         (200, b"<html>", Refused, "is no proxy of this version"),
     ],
