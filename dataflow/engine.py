@@ -57,7 +57,7 @@ TOLD = 2  # steps of what a subscriber of a large answer is told, in one step
 
 class Engine:
     """The whole state of a proxy. `clock` gives seconds, monotonic. `followed`: the history that is followed, "" if
-    not known. `shards_of`: where the source has shards."""
+    not known. `shards_of`: where the source has shards. `on_doubt`: as `State` has it."""
 
     def __init__(
         self,
@@ -70,8 +70,9 @@ class Engine:
         followed: Callable[[], str] = lambda: "",
         exact_fills: bool = True,
         shards_of: ShardsOf | None = None,
+        on_doubt: Callable[[], None] = lambda: None,
     ) -> None:
-        self.state = State(position, ring_transactions, ring_bytes, HotKeys(exact_fills))
+        self.state = State(position, ring_transactions, ring_bytes, HotKeys(exact_fills), on_doubt)
         self.memory, self.graph, self.sieve = self.state.memory, self.state.graph, self.state.sieve
         self.limit = MemoryLimit(self.memory, self.sieve, memory_limit)
         self.source = SourceHistory()
@@ -324,6 +325,7 @@ class Engine:
     def empty(self, reader: ReaderNode) -> list[Effect]:
         """Makes holes of all that the reader's answers are made of, as a TRUNCATE of its tables does; what is shared
         with other readers goes, too. Subscribers are told of what changes by that: nothing, where all was right."""
+        self.state.doubt()
         for node in reader.nodes:
             node.clear()
         return self.between()

@@ -16,7 +16,7 @@ import importlib.util
 import os
 import secrets
 import socket
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -46,6 +46,7 @@ from proxy.catalog.definition_file import StateStore
 from proxy.catalog.distrusted import Doubts
 from proxy.checking.earning import Earning
 from proxy.fills.fills import Bulk
+from proxy.fills.restart import Restart
 from proxy.fills.spark_process import SparkProcess
 from proxy.fills.warm_up import WarmUp
 from proxy.grpc.rows import FORMAT, encoder_for
@@ -81,7 +82,7 @@ from proxy.system.fills import Fills
 from proxy.system.system import Router
 from sqltypes.schema import ZONE_TABLES
 from upwell.extras import how_to_install
-from vstream.source import ChangeSource
+from vstream.source import Busy, ChangeSource, Resume
 
 log = structlog.get_logger("upwell")
 
@@ -118,6 +119,7 @@ class App:
     earned: EarnedFile
     sessions: OpenSessions
     packet: Packet
+    restart: Restart
     grpc_port: int = 0
     grpc_token: str | None = None
     http_port: int = 0
@@ -156,7 +158,7 @@ class App:
         return self.source.upqueries
 
 
-def engine_for(config: Config, source: Source) -> Engine:
+def engine_for(config: Config, source: Source, on_doubt: Callable[[], None]) -> Engine:
     """An empty engine at the stream's position. The ring gets a tenth of the memory limit at most."""
     stream = source.stream
     return Engine(
@@ -169,6 +171,7 @@ def engine_for(config: Config, source: Source) -> Engine:
         exact_fills=config.exact_fills,
         followed=partial(getattr, stream, "history"),
         shards_of=None if source.shards_of is None else by_root(source.shards_of),
+        on_doubt=on_doubt,
     )
 
 
@@ -191,17 +194,19 @@ async def _running(config: Config, formats: Mapping[str, WireFormat]) -> AsyncIt
     packet = Packet(sessions.note_packet)
     source = source_of(config.upstream, config.upquery_connections, packet)
     upstream, stream, executor = source.upstream, source.stream, source.upqueries
-    events = StreamEvents()
-    version = await started(source, events)
-    engine = engine_for(config, source)
+    restart = restart_of(config, source)
+    events = StreamEvents(restart.busy)
+    version = await started(source, events, restart.resume)
+    engine = engine_for(config, source, restart.forget)
     state, doubts, earned = kept_of(config, source)
     wires = formats_of(formats)
     budget = FillBudget()
     earning = Earning(config.verify_new_caches, earned.loaded(), version)
     beside = followers_of(engine, source, wires, earning, budget)
     spans = spans_of(os.environ, texts=config.otel_query_text)
+    waiting = *beside.waiting, (restart.noting, restart.note)
     pump = (Pump if spans is None else TracedPump)(
-        engine, executor, config.upquery_timeout, source.find_shards, wires, beside.always, beside.waiting
+        engine, executor, config.upquery_timeout, source.find_shards, wires, beside.always, waiting
     )
     changes = Changes()
     matcher = QueryMatcher(default=upstream.database, bare_names=source.bare_names, on_change=changes.note)
@@ -225,10 +230,10 @@ async def _running(config: Config, formats: Mapping[str, WireFormat]) -> AsyncIt
         LiveSettings(config), source, version, engine, pump, catalog, matcher, fills, beside, budget, changes, spans
     )
     adopt(catalog, config, upstream, state)
-    app = App(router, engine, source, catalog, watch_of(engine, source, router), earned, sessions, packet)
+    app = App(router, engine, source, catalog, watch_of(engine, source, router), earned, sessions, packet, restart)
     events.connect(router, catalog, app.zones)
     await app.zones.look(source_zones.SYSTEM)
-    background = asyncio.get_running_loop().create_task(keep(app))
+    background = begun(app)
     listeners = await listen(app, upstream, matcher)
     freeze()
     map_large_blocks()
@@ -243,10 +248,10 @@ async def _running(config: Config, formats: Mapping[str, WireFormat]) -> AsyncIt
         router.lateness.stop()
 
 
-async def started(source: Source, events: StreamEvents) -> str:
+async def started(source: Source, events: StreamEvents, resume: Resume) -> str:
     """The source's version. Where it cannot be followed nothing of it is left."""
     try:
-        return await source.start(events, events.busy)
+        return await source.start(events, events.busy, resume)
     except BaseException:
         await source.stop(KILLS)
         raise
@@ -258,6 +263,7 @@ async def stop(app: App, listeners: Sequence[Listener]) -> None:
         await listener.stop(GRACE)
     if app.router.reads.access_log is not None:
         await app.router.reads.access_log.close()
+    await app.restart.close()
     await app.router.fills.close()
     app.router.proxied.close()
     await app.automatic.close()
@@ -286,6 +292,21 @@ def fills_of(config: Config, source: Source, engine: Engine, pump: Pump, catalog
     bulk = Bulk(source.upstream, engine, pump, source.upqueries, catalog, spark, config.spark_min_rows)
     kept = WarmUp(catalog, engine, bulk, config.state_dir, name_of(config, source), enabled=config.warm_up)
     return Fills(bulk, kept)
+
+
+def restart_of(config: Config, source: Source) -> Restart:
+    kind = source.upstream.kind
+    return Restart(config.state_dir, lambda history: source_name(config.name, kind, history), config.snapshot)
+
+
+def begun(app: App) -> asyncio.Task[None]:
+    """`keep`, begun, and before it to hold again what the last run held, if there is something: no hit is served until
+    that is current."""
+    router = app.router
+    if app.restart.begin(app.engine, app.catalog, app.stream, router.faults):
+        router.gate.begins()
+        app.restart.restore(app.executor, router.gate.begins)
+    return asyncio.get_running_loop().create_task(keep(app))
 
 
 def formats_of(more: Mapping[str, WireFormat]) -> WireFormats:
@@ -338,22 +359,32 @@ def watch_of(engine: Engine, source: Source, router: Router) -> SourceWatch:
 class StreamEvents:
     """The stream's sink: hands each event to the engine, then tells the catalog of schema changes."""
 
-    def __init__(self) -> None:
+    def __init__(self, held_back: Busy) -> None:
+        """`held_back`: whether the stream is to wait until it may go on from where another process had come to."""
+        self._held_back = held_back
+        self._early: list[StreamEvent] = []
         self._router: Router | None = None
         self._catalog: Catalog | None = None
         self._zones: SourceZones | None = None
 
     def connect(self, router: Router, catalog: Catalog, zones: SourceZones) -> None:
-        """The stream is begun before what takes its events is made, which begins at its position. Requires: nothing has
-        been received yet, for the stream's tables are wanted only by caches."""
+        """The stream is begun before what takes its events is made, which begins at its position. Until now it can have
+        told of its source alone, for its tables are wanted only by caches."""
         self._router, self._catalog, self._zones = router, catalog, zones
+        for event in self._early:
+            self(event)
+        self._early.clear()
 
     def busy(self) -> bool:
-        """Whether a transaction is worked out in slices."""
+        """Whether a transaction is worked out in slices, or none may come yet."""
+        if self._held_back():
+            return True
         return self._router is not None and self._router.pump.change.event is not None
 
     def __call__(self, event: StreamEvent) -> None:
         if self._router is None or self._catalog is None or self._zones is None:
+            if isinstance(event, Gap | Restarted):
+                self._early.append(event)
             return
         pump = self._router.pump
         pump.on_stream(event)
@@ -379,7 +410,9 @@ async def listen(app: App, upstream: Upstream, matcher: QueryMatcher) -> list[Li
     options = grpc_options(config, traced=app.router.spans is not None)
     grpc = GrpcListener(app.router, options)
     app.mysql = mysql = mysql_listener(app, upstream, matcher)
-    running = Running(app.router, app.catalog, app.automatic, app.guard, app.clock, mysql, grpc, upstream.database)
+    running = Running(
+        app.router, app.catalog, app.automatic, app.guard, app.clock, mysql, grpc, upstream.database, app.restart
+    )
     app.running, app.router.settings.apply = running, running.apply()
     app.grpc_port, app.grpc_token = await grpc.start(), options.token
     http = HttpListener(app.router, config.http_listen, grpc.service)
@@ -453,7 +486,7 @@ async def keep(app: App) -> None:
     stale hits would be served for ever.
     """
     beyond = 0
-    app.router.fills.warm_up.start()
+    app.router.fills.warm_up.start(app.restart.restored)
     try:
         while True:
             await asyncio.sleep(TICK)
@@ -491,6 +524,7 @@ def look(app: App, beyond: int) -> int:
     app.router.clock_keys.tick()
     app.router.overviews.tick()
     app.router.fills.warm_up.tick()
+    app.restart.tick()
     if app.router.reads.access_log is not None:
         app.router.reads.access_log.tick()
     if app.mysql is not None:

@@ -16,6 +16,7 @@ from proxy.auto.decisions import AutoCache
 from proxy.catalog.automatic_file import SavedAutomatic
 from proxy.catalog.catalog import Catalog
 from proxy.catalog.limits import CacheLimits
+from proxy.fills.restart import Restart
 from proxy.grpc.server import GrpcListener
 from proxy.loop.log_lines import set_level
 from proxy.loop.slices import in_slices
@@ -131,6 +132,7 @@ class Running:
     mysql: MysqlListener
     grpc: GrpcListener
     database: str  # of the upstream
+    restart: Restart
     _verifying: asyncio.Task[None] | None = None
 
     @property
@@ -157,6 +159,7 @@ class Running:
             **dict.fromkeys(("max-caches", "max-caches-per-account"), self._limits),
             "admin-users": self._admins,
             "memory-limit": self._memory,
+            "snapshot": lambda config: self.restart.save_every(config.snapshot),
             **dict.fromkeys(
                 ("max-staleness", "clock-tolerance", "upquery-timeout", "warm-up", "spark-min-rows", "grpc-query"),
                 self._values,

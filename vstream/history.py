@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from gtid_tracker.gtid import Gtid, GtidSet
+from sqltypes.schema import Table
 from sqltypes.source_checks import Finding
 
 PLANNED_BY = ("version", "innodb_native_foreign_keys")
@@ -38,6 +39,17 @@ class Known:
     def restarted(self, later: Known) -> bool:
         """Whether the server was started anew since. If its clock was set, it seems so."""
         return abs(self.started - later.started) > SAME_START
+
+
+@dataclass(frozen=True, slots=True)
+class Followed:
+    """How far a stream has come: where another process takes it up again, as after a lost connection. `last`: as
+    `why_lost` has it. `tables`: whose definitions are known to be those of the rows that come next."""
+
+    position: GtidSet
+    last: tuple[Gtid, bytes] | None
+    known: Known
+    tables: tuple[Table, ...] = ()
 
 
 def why_lost(position: GtidSet, last: tuple[Gtid, bytes] | None, before: Known | None, now: Known) -> str:

@@ -8,18 +8,22 @@ does).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Protocol
 
 from dataflow.messages import StreamEvent
 from gtid_tracker.bracket import History
 from gtid_tracker.gtid import GtidSet
 from sqltypes.schema import Table
+from vstream.history import Followed
 
 Sink = Callable[[StreamEvent], None]
 Busy = Callable[[], bool]
 """Whether the sink still works on the last message; meanwhile nothing else is decoded. (A message about lost history
 does not wait.)"""
+
+Resume = Callable[[History], Awaitable[Followed | None]]
+"""How far the stream of this history had come when it was last followed; None: it begins where the source is now."""
 
 
 def never() -> bool:
@@ -40,6 +44,11 @@ class ChangeSource(Protocol):
         ...
 
     @property
+    def followed(self) -> Followed | None:
+        """From where another process can go on; None: it cannot."""
+        ...
+
+    @property
     def connected(self) -> bool:
         """True while transactions or heartbeats arrive."""
         ...
@@ -54,9 +63,11 @@ class ChangeSource(Protocol):
         """Why the stream lacks changes of the source, so that nothing held may be served; "" while it lacks none."""
         ...
 
-    async def start(self, sink: Sink, position: GtidSet | None = None, busy: Busy = never) -> GtidSet:
-        """Connects and begins to deliver all transactions that are not in `position` (None: the source's position now).
-        Returns the start.
+    async def start(
+        self, sink: Sink, position: GtidSet | None = None, busy: Busy = never, resume: Resume | None = None
+    ) -> GtidSet:
+        """Connects and begins to deliver all transactions that are not in `position` (None: the source's position now,
+        or where `resume` says, if the source's history is still that one). Returns the start.
 
         Raises SourceDown, SourceError (wrong credentials, a privilege that is missing) or ConfigError (a source that
         cannot be followed, with the reason) if the first connection fails; later ones are retried without end.

@@ -7,7 +7,7 @@ Invariants:
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from dataflow.changes.large_change import SIZES, LargeChange, work_of
 from dataflow.fills.exact_fills import HotKeys
@@ -31,7 +31,15 @@ PLACED = 500  # entries of an answer that one step inserts, or keys above them
 class State:
     """Arrangements, readers, the ring and the position."""
 
-    def __init__(self, position: GtidSet, ring_transactions: int, ring_bytes: int, hot_keys: HotKeys) -> None:
+    def __init__(
+        self,
+        position: GtidSet,
+        ring_transactions: int,
+        ring_bytes: int,
+        hot_keys: HotKeys,
+        on_doubt: Callable[[], None] = lambda: None,
+    ) -> None:
+        """`on_doubt`: is told what `doubt` says."""
         self.memory = Memory()
         self.graph = Graph(self.memory)
         self.sieve = Sieve(self.memory)
@@ -41,6 +49,8 @@ class State:
         self.under_way: LargeChange | None = None  # a transaction that is received, and not at the position yet
         self.sizes = SIZES
         self.placed_at_once = PLACED
+        self.doubts = 0  # calls of `doubt`
+        self._on_doubt = on_doubt
 
     # -- plans -------------------------------------------------------------------------------------------------------
 
@@ -95,6 +105,7 @@ class State:
             self.abandon()  # it is done
         gtid = event.gtid
         if gtid is None:
+            self.doubt()
             self._forget_ring()
             return
         weight = 0
@@ -130,6 +141,12 @@ class State:
         if large is None or large.outdated:
             return large is not None
         return any(change.table in node.tables for change in large.event.changes for node in reader.nodes)
+
+    def doubt(self) -> None:
+        """What was held until now may not all have been true at its position, and no stream will bring what was amiss:
+        nothing that was written of it may be held again."""
+        self.doubts += 1
+        self._on_doubt()
 
     def _forget_ring(self) -> None:
         """At once; what was in it is freed a little at a time."""
@@ -193,6 +210,7 @@ class State:
     def clear(self, position: GtidSet) -> None:
         """Makes everything a hole; what is received from now on follows `position`."""
         self.memory.count("transactions", self.ring.pushed)
+        self.doubt()
         self.memory.sequence += 1
         self.memory.version += 1
         self._forget_ring()

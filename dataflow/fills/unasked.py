@@ -81,6 +81,8 @@ class UnaskedFills:
                 for entry in deps:
                     if entry.content is not None:
                         entry.owner.discard(entry)
+        if repaired:
+            self._state.doubt()
         return repaired
 
     def drop(self, numbers: Iterable[int]) -> None:

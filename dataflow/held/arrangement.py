@@ -49,6 +49,7 @@ MOST_ROWS = 1_000  # that are joined in one step: less than a millisecond
 ROWS_AT_ONCE = 500  # of an answer that is loaded in steps
 USUAL_EFFORT = 6
 LARGE_CONTENT = 4 << 20  # bytes of a content that is not copied: its key becomes a hole
+Seen = dict[Any, set[Any]]  # what changes have concerned, in the form of the arrangement that notes it
 Locate = Callable[[Row], Key]  # the key of a base table's row, or NOWHERE
 LinearPlan = RowsArrangement | AggregateArrangement | TopKArrangement
 
@@ -134,12 +135,30 @@ class Arrangement:
         """Which of `keys` the changes concern, before and after images both: the footprint test."""
 
     @abstractmethod
+    def note_touched(self, table: str, pairs: Sequence[Pair], seen: Seen) -> None:
+        """Notes in `seen` which keys the changes concern, held or not. Raises EvaluationError."""
+
+    @abstractmethod
+    def was_touched(self, entry: Entry, seen: Seen) -> bool:
+        """Whether what was noted concerns an entry: the footprint test, with one look for many changes."""
+
+    @abstractmethod
     def load(self, key: Key, rows: list[Row]) -> Entry:
         """A new entry, not held yet, of the rows that an upquery returned for the key (key columns cut off)."""
 
     @abstractmethod
     def rows(self, content: Any) -> Iterable[Row]:
         """The rows that an entry's content gives upwards (`planner.tree.plan.root_columns`)."""
+
+    def saved(self, entry: Entry) -> Any:
+        """What is written of an entry to a snapshot (`dataflow/fills/keeping.py`), of which `restored` makes it anew:
+        pickled at once. With its size, orders not included."""
+        return entry.content, entry.size
+
+    def restored(self, key: Key, saved: Any) -> Entry:
+        """An entry like the one that was saved, not held yet."""
+        content, size = saved
+        return Entry(self, key, content, size)
 
     # Those of the following that are long for many rows have the same in parts. An operator whose content is small, or
     # made without a line of Python for each row, needs none.
@@ -466,6 +485,14 @@ class LinearArrangement(Arrangement):
         locate = self.locate
         images = (image for pair in pairs for image in pair if image is not None)
         return {key for image in images if (key := locate(image)) is not NOWHERE and key in keys}
+
+    def note_touched(self, table: str, pairs: Sequence[Pair], seen: Seen) -> None:
+        locate = self.locate
+        images = (image for pair in pairs for image in pair if image is not None)
+        seen.setdefault(None, set()).update(map(locate, images))
+
+    def was_touched(self, entry: Entry, seen: Seen) -> bool:
+        return bool(seen) and entry.key in seen[None]
 
     def _resize(self, entries: Entries, entry: Entry, by: int) -> None:
         """The entry's content has grown by so many bytes."""

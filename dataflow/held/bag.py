@@ -36,6 +36,14 @@ class Bag(dict[Row, int]):
         self._making: dict[int, list[tuple[Row, bool]]] = {}
         self.add_all(rows)
 
+    @classmethod
+    def counted(cls, rows: dict[Row, int]) -> Bag:
+        """Of these rows, each as often as it says."""
+        bag = cls()
+        bag.update(rows)
+        bag.repeated = sum(rows.values()) - len(rows)
+        return bag
+
     def add_all(self, rows: Iterable[Row]) -> None:
         """Requires: nothing is in order yet."""
         get = self.get

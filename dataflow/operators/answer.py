@@ -23,7 +23,7 @@ from math import prod
 from typing import Any, cast
 
 from dataflow.entries import ENTRY_BYTES, Entries, Entry, Held, row_bytes, touch
-from dataflow.held.arrangement import UNBOUNDED, Arrangement, Memory
+from dataflow.held.arrangement import UNBOUNDED, Arrangement, Memory, Seen
 from dataflow.held.remains import Item
 from dataflow.messages import Pair
 from dataflow.operators.growth import Growth
@@ -193,6 +193,17 @@ class AnswerNode(Arrangement):
             if values:
                 found.update(dict.fromkeys(entry for entry in keys.values() if self._has(entry, watch.parts, values)))
         return found
+
+    def note_touched(self, table: str, pairs: Sequence[Pair], seen: Seen) -> None:
+        for watch in self._watches.get(table, ()):
+            values = self._values(watch, pairs)
+            if values is None:
+                seen[ANY] = set()
+            elif values:
+                seen.setdefault(watch.parts, set()).update(values)
+
+    def was_touched(self, entry: Entry, seen: Seen) -> bool:
+        return ANY in seen or any(self._has(entry, parts, values) for parts, values in seen.items())
 
     def _values(self, watch: AnswerWatch, pairs: Sequence[Pair]) -> list[Any] | None:
         """What the changes tell of the keys; None where they tell nothing, so that all keys are concerned."""
@@ -378,6 +389,18 @@ class AnswerNode(Arrangement):
 
     def load(self, key: Key, rows: list[Row]) -> Entry:
         return self._entry(key, rows, sum(row_bytes(row) for row in rows))
+
+    def saved(self, entry: Entry) -> Any:
+        """How far its answer reaches is asked again where somebody counts on it."""
+        assert isinstance(entry, AnswerEntry)
+        return entry.content, entry.found
+
+    def restored(self, key: Key, saved: Any) -> Entry:
+        rows, found = saved
+        entry = self.load(key, rows)
+        assert isinstance(entry, AnswerEntry)
+        entry.found = found
+        return entry
 
     def load_in_parts(self, key: Key, rows: list[Row], most: int) -> Generator[None, None, Entry]:
         size = 0

@@ -171,6 +171,16 @@ class RowsNode(LinearArrangement):
         content = Bag(rows) if len(rows) > LARGE and self._exact else list(map(self._pack, rows)) or NO_ROWS
         return self.new_entry(key, content, self._bytes_of(content))
 
+    def saved(self, entry: Entry) -> Any:
+        content = entry.content
+        if content.__class__ is Bag:
+            return dict(content), entry.size - content.order_size
+        return content, entry.size
+
+    def restored(self, key: Key, saved: Any) -> Entry:
+        content, size = saved
+        return Entry(self, key, Bag.counted(content) if content.__class__ is dict else content, size)
+
     def load_in_parts(self, key: Key, rows: list[Row], most: int) -> Generator[None, None, Entry]:
         if len(rows) <= LARGE:
             return self.load(key, rows)

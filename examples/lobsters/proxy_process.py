@@ -179,6 +179,11 @@ class ProxyProcess:
         except subprocess.TimeoutExpired:
             return None
 
+    def kill(self) -> None:
+        """SIGKILL, and its end."""
+        self._process.kill()
+        self._process.wait()
+
     def stop(self) -> int:
         """SIGTERM, and SIGKILL if that does not do; the exit status."""
         self._process.terminate()

@@ -101,6 +101,7 @@ async def scripted_vitess(
         "check": "true",
         "check-sample": "off",
         "verify-new-caches": "off",
+        "snapshot": "off",
         "warm-up": "off",
         "own-writes-wait": "30s",
         **{name.replace("_", "-"): text for name, text in options.items()},

@@ -88,6 +88,7 @@ async def proxy_beside(mysql: Server, database: str, state_dir: Path, **options:
         "check": "true",
         "check-sample": "off",  # so that a test can count what MySQL is asked
         "verify-new-caches": "off",
+        "snapshot": "off",
         "warm-up": "off",
         "own-writes-wait": "30s",  # on a busy machine the stream may be late by more than a second
         **{name.replace("_", "-"): text for name, text in options.items()},

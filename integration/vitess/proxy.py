@@ -75,6 +75,7 @@ async def proxy_before(cluster: Cluster, keyspace: str, state_dir: Path, **optio
         "mysql-listen": "127.0.0.1:0",
         "state-dir": str(state_dir),
         "check": "true",
+        "snapshot": "off",
         "warm-up": "off",
         **{name.replace("_", "-"): text for name, text in options.items()},
     }

@@ -265,6 +265,7 @@ class Catalog:
         plan, reader = cache.plan, cache.reader
         assert plan is not None and reader is not None
         self._outdate()  # a plan that is being made may be of this query, and trust it
+        self.installed.doubt()
         before = self.doubts.about(plan.sql, cache.database)
         every_need = cache.needs_doubted or (before is not None and before.every_need)
         doubt = Doubt(

@@ -86,6 +86,10 @@ class Installed:
         self._matcher.add(planned.plan, cache.name, planned.fingerprint, planned.outline)
         self.want()
 
+    def doubt(self) -> None:
+        """As `State.doubt`."""
+        self._engine.state.doubt()
+
     def uninstall(self, cache: NamedCache) -> None:
         if cache.reader is not None:
             self._matcher.remove(cache.name)

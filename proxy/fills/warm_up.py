@@ -11,7 +11,7 @@ import importlib.util
 import json
 import os
 import sys
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import aclosing, suppress
 from dataclasses import replace
 from pathlib import Path
@@ -62,10 +62,11 @@ class WarmUp:
         self._warming: asyncio.Task[None] | None = None
         self.before: dict[tuple[str, str, str], list[Parameters]] = {}  # by (cache, sql, database), the hottest first
 
-    def start(self) -> None:
-        """Fills the keys of the last run in the background, each cache once it is planned."""
+    def start(self, after: Callable[[], Awaitable[None]]) -> None:
+        """Fills the keys of the last run in the background, each cache once it is planned. `after`: waits for what
+        holds keys without a fill."""
         if self.enabled:
-            self._warming = asyncio.get_running_loop().create_task(self._warm())
+            self._warming = asyncio.get_running_loop().create_task(self._warm(after))
 
     def tick(self) -> None:
         """To be called now and then."""
@@ -204,7 +205,8 @@ class WarmUp:
         log.warning("hot_keys_not_read", why=why, file=str(self.old))
         return None
 
-    async def _warm(self) -> None:
+    async def _warm(self, after: Callable[[], Awaitable[None]]) -> None:
+        await after()
         await self._read()
         if not self.before:
             return

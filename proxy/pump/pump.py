@@ -263,6 +263,7 @@ class Pump:
 
     def _on_fault(self, step: str, what: str, error: Exception) -> None:
         self._faulted = True
+        self.engine.state.doubt()
         self.faults.note("engine: " + step, what, error)
 
     # -- fills that no read asks for ---------------------------------------------------------------------------------

@@ -39,6 +39,7 @@ from proxy.settings.quantities import (
     parse_names,
     parse_packet_size,
     parse_patience,
+    parse_pause,
     parse_seconds,
     parse_share,
     parse_spark_master,
@@ -152,6 +153,7 @@ class Config:
     name: str = ""  # of the source in `state_dir`
     mysql: MysqlSettings = MysqlSettings()
     exact_fills: bool = True
+    snapshot: float | None = 300.0  # seconds from one to the next; None: none
     warm_up: bool = True
     access_log: AccessSettings | None = None  # None: reads are not logged
     spark_master: str = DEFAULT_MASTER
@@ -244,6 +246,7 @@ SETTINGS: tuple[Setting, ...] = (
     Setting("upquery-timeout", parse_patience, "30s", "TIME", "the longest that one of these statements may take"),
     Setting("ahead-fills", parse_switch, "on", "on|off", "hold answers that are newer than the stream"),
     Setting("exact-fills", parse_auto, "auto", "auto|off", "auto: may lock rows of hot keys, for milliseconds"),
+    Setting("snapshot", parse_pause, "5m", "TIME|off", "how often what is held is written, for the next start"),
     Setting("warm-up", parse_switch, "on", "on|off", "fill at the start the keys that were held before"),
     Setting("access-log", parse_text, None, "DIR", "keep a sample of the reads there, for `upwell rank`"),
     Setting("access-log-sample", parse_fraction, "0.01", "PART", "the part of the reads that is logged"),
@@ -323,6 +326,7 @@ def config_of(given: Given) -> Config:
         name=value("name") or "",
         mysql=_mysql(given),
         exact_fills=value("exact-fills"),
+        snapshot=value("snapshot"),
         warm_up=value("warm-up"),
         access_log=_access_log(value),
         spark_master=value("spark-master"),

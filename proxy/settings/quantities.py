@@ -160,6 +160,16 @@ def parse_patience(text: str) -> float:
     return seconds
 
 
+def parse_pause(text: str) -> float | None:
+    """Seconds from one time to the next; off: None."""
+    if text.lower() == "off":
+        return None
+    seconds = parse_seconds(text)
+    if seconds < 1:
+        raise ValueError("off or a time of at least 1s such as 5m is accepted")
+    return seconds
+
+
 def parse_whole_seconds(text: str) -> int:
     """Seconds, without a fraction."""
     seconds = parse_seconds(text)

@@ -20,7 +20,7 @@ from proxy.source.xa_watch import PreparedWatch
 from sqltypes.errors import ConfigError, SourceDown, SourceError
 from sqltypes.schema import SchemaSnapshot
 from vstream.binlog.source import BinlogSource
-from vstream.source import Busy, Sink
+from vstream.source import Busy, Resume, Sink
 
 FIRST_PAUSE, LAST_PAUSE = 0.002, 10.0  # seconds between two looks whether a DDL statement is executed
 
@@ -77,10 +77,10 @@ class MysqlSource:
         _, owned, executed, _ = await self.upqueries.history()
         return executed.union(owned)
 
-    async def start(self, sink: Sink, busy: Busy) -> str:
+    async def start(self, sink: Sink, busy: Busy, resume: Resume | None = None) -> str:
         version = await self.upqueries.start()
         await self._look_for_database()
-        await self.stream.start(sink, busy=busy)
+        await self.stream.start(sink, busy=busy, resume=resume)
         return version
 
     async def _look_for_database(self) -> None:

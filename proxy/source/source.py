@@ -23,7 +23,7 @@ from proxy.source.kept_schema import KeptSchema, Schema
 from sqltypes.errors import UpwellError
 from sqltypes.expression import Row
 from sqltypes.schema import ResultColumn
-from vstream.source import Busy, ChangeSource, Sink
+from vstream.source import Busy, ChangeSource, Resume, Sink
 
 FindShards = Callable[[Keyed], Awaitable[None] | None]
 """Waits until the source was asked on which shards these rows are, where `shards_of` does not know it yet. None: there
@@ -168,9 +168,9 @@ class Source(Protocol):
     @property
     def schema(self) -> Schema: ...
 
-    async def start(self, sink: Sink, busy: Busy) -> str:
-        """Connects, and begins to give changes to the sink, from now on. The source's version. Raises SourceDown,
-        SourceError, ConfigError (it cannot be followed, with the reason)."""
+    async def start(self, sink: Sink, busy: Busy, resume: Resume | None = None) -> str:
+        """Connects, and begins to give changes to the sink, from now on, or from where `resume` says. The source's
+        version. Raises SourceDown, SourceError, ConfigError (it cannot be followed, with the reason)."""
         ...
 
     def tick(self) -> None:

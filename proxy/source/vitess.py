@@ -24,7 +24,7 @@ from external_upquery.vitess.shard_of_key import Key
 from planner.text.bare_names import BareNames
 from proxy.source.route_watch import RoutesWatch
 from sqltypes.errors import ConfigError, SourceError
-from vstream.source import Busy, Sink
+from vstream.source import Busy, Resume, Sink
 from vstream.vitess.stream import VitessStream
 
 log = structlog.get_logger("upwell")
@@ -76,7 +76,7 @@ class VitessSource:
         if self._dialect.routes.reflected(table, told.route, refused=told.refused):
             self._astray(frozenset({table}))
 
-    async def start(self, sink: Sink, busy: Busy) -> str:
+    async def start(self, sink: Sink, busy: Busy, resume: Resume | None = None) -> str:
         routes, ask = self._dialect.routes, self.upqueries.ask
         self._watch = RoutesWatch(
             self.upstream.database,

@@ -1,11 +1,12 @@
-"""Whether hits may be served. Not while the source cannot be reached or followed. Not after the process was frozen,
-until it has read what its stream has brought meanwhile."""
+"""Whether hits may be served. Not while the source cannot be reached or followed. Not after the process was frozen, nor
+after a start with what another process has held, until it has read what its stream has brought meanwhile."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from time import monotonic
 
+from gtid_tracker.gtid import GtidSet
 from proxy.pump.pump import CATCHING_UP
 from proxy.read.host import ReadHost
 from vstream.source import ChangeSource
@@ -25,6 +26,8 @@ class Gate:
         self.max_staleness = max_staleness
         self._last_contact = monotonic()
         self._frozen: int | None = None  # how often the stream had been read to its end, when the process ran again
+        self._until: GtidSet | None = None  # what the position must have, after a start; None: whatever it has
+        self._begins = False  # that is not known yet
 
     def frozen(self) -> None:
         """The process did not run for a while: what is held is as old."""
@@ -32,10 +35,22 @@ class Gate:
         if not self._host.closed:
             self._host.closed = CATCHING_UP
 
+    def begins(self, until: GtidSet | None = None) -> None:
+        """The position at the start is an old one. `until`: what the source has executed since, None while that is not
+        known."""
+        self._until, self._begins = until, until is None
+        self.frozen()
+
     def look(self) -> None:
         """To be called often: whether the stream has been read since. Costs nothing where the process has run."""
         if self._frozen is None or not self._stream.connected:
             return
+        if self._begins:
+            return
+        if self._until is not None:
+            if not self._host.engine.state.ring.position.covers(self._until):
+                return
+            self._until = None
         if self._stream.drained != self._frozen and self._stream.lag() < CURRENT:
             self._frozen = None
             if self._host.closed is CATCHING_UP:

@@ -39,6 +39,12 @@ class Checks:
         self._past: deque[tuple[int, Rows]] = deque(maxlen=PAST)  # the tables at earlier positions, by their numbers
         self._positions: deque[tuple[GtidSet, Rows]] = deque(maxlen=KEPT)  # likewise, for reads in steps
 
+    def forget(self) -> None:
+        """Another process begins: nothing is known of positions before."""
+        self._past.clear()
+        self._positions.clear()
+        self.answered.clear()
+
     def close(self) -> None:
         if self._scratch is not None:
             self._scratch.close()

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from dataflow.engine import Engine
 from dataflow.fills.inserting import FILL_PATIENCE
+from dataflow.fills.restoring import Restoring
 from dataflow.messages import Ddl, Effect, Gap, Restarted, StreamEvent
 from gtid_tracker.gtid import GtidSet
 from proxy.app import stream_doubt
@@ -75,6 +76,7 @@ class Following:
         self.feeds = [Feed(self.source.log)]
         self.followed = self.source.server
         self.changing: tuple[Commit, StreamEvent, Feed] | None = None
+        self.noting: list[Restoring] = []  # of a snapshot of which not all is held again yet
         self._ready = False  # it only has to take effect
         self._beyond = 0
         self._touched = False
@@ -141,6 +143,8 @@ class Following:
 
     def _on_stream(self, event: StreamEvent) -> None:
         self.handle(self.engine.on_stream(event))
+        for restoring in self.noting:
+            restoring.note(event)
         self.checks.keep_position()
 
     def _apply(self, commit: Commit, feed: Feed) -> None:

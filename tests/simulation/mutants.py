@@ -46,6 +46,7 @@ from tests.simulation.flights import NOTHING, Asked
 from tests.simulation.mutant import Mutant, all_of, always, attribute, edit, nothing
 from tests.simulation.mutants_large import LARGE_CHANGES, TOUCHING
 from tests.simulation.mutants_reaching import REACHING
+from tests.simulation.mutants_restarts import RESTARTS
 from tests.simulation.mutants_sharded_trials import SHARDED_TRIALS
 from tests.simulation.mutants_shards import SHARDS
 from tests.simulation.mutants_spellings import SPELLINGS
@@ -493,6 +494,7 @@ MUTANTS = (
     Mutant("large fills", "each slice has a bracket of its own", attribute(Bulk, "bracket", Bulk.first_bracket)),
     *LARGE_CHANGES,
     *REACHING,
+    *RESTARTS,
     *SHARDS,
     *SHARDED_TRIALS,
     *SPELLINGS,

@@ -21,6 +21,7 @@ from pathlib import Path
 
 from tests.simulation.queries import QUERIES
 from tests.simulation.rest import rest
+from tests.simulation.restarts import Restarts, RestartSchedule
 from tests.simulation.schedule import Schedule
 from tests.simulation.script import Script, Setup, shrunk
 from tests.simulation.sharded_schedule import ShardedSchedule
@@ -33,6 +34,7 @@ SCHEDULES_PER_JOB = 20
 TRIALS_EVERY = 4  # seeds
 VIEWS_EVERY = 12  # likewise those in which views are replaced
 SHARDS_EVERY = 5  # likewise those of several shards
+RESTARTS_EVERY = 3  # likewise those in which the proxy ends and begins anew
 BOTH_EVERY = 5  # likewise those of several shards with comparisons
 SOURCES = Path(__file__).parents[2] / "dataflow"
 FOUND = Path("build")  # where failing scripts are put
@@ -104,12 +106,15 @@ def run(seeds: Sequence[int], steps: int = STEPS_PER_SCHEDULE, alter: float = 0.
 
 
 def simulation_of(setup: Setup, alter: Altering | None = None) -> Simulation:
+    if setup.restarts:
+        return Restarts(setup, alter)
     return ShardedTrials(setup, alter) if setup.shards else Trials(setup, alter)
 
 
 def schedules(seed: int) -> list[Schedule]:
     """Of one seed: of some a second one, in which caches earn their trust, a third, in which views are replaced, a
-    fourth, of a source of several shards, and a fifth, in which caches earn their trust before such a source."""
+    fourth, of a source of several shards, a fifth, in which the proxy ends and begins anew, and a sixth, in which
+    caches earn their trust before several shards."""
     found = [Schedule(seed)]
     if seed % TRIALS_EVERY == 0:
         found.append(TrialSchedule(seed))
@@ -117,6 +122,8 @@ def schedules(seed: int) -> list[Schedule]:
         found.append(ViewSchedule(seed))
     if seed % SHARDS_EVERY == 0:
         found.append(ShardedSchedule(seed))
+    if seed % RESTARTS_EVERY == 1:
+        found.append(RestartSchedule(seed))
     if seed % BOTH_EVERY == 0:
         found.append(ShardedTrialSchedule(seed))
     return found

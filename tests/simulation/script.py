@@ -31,7 +31,7 @@ class Setup:
     so many keys are taken out one by one (`dataflow/held/remains.py`). `sizes`: the fields of
     `dataflow.changes.large_change.Sizes`. `steps`: every answer is large, so that subscribers are told of it, and its
     entries go, in steps. `short`: but not one of so many rows. `bags`: each key's rows are put in order where a range
-    of them is read; 2: in steps alone."""
+    of them is read; 2: in steps alone. `restarts`: the proxy ends and begins anew."""
 
     rows: dict[str, dict[int, Row]]
     ordered: bool
@@ -44,6 +44,7 @@ class Setup:
     short: int = 0
     bags: int = 0
     shards: tuple[tuple[int, ...], ...] = ()
+    restarts: bool = False
 
 
 @dataclass(frozen=True)

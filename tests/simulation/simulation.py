@@ -35,6 +35,7 @@ from dataflow.messages import (
     UpqueryRequest,
 )
 from dataflow.readers.in_steps import Holes
+from gtid_tracker.gtid import GtidSet
 from proxy.read.misses import Misses
 from sqltypes.errors import EvaluationError, SourceDown, SourceError, UpwellError
 from sqltypes.expression import Row
@@ -88,9 +89,18 @@ class Simulation(Following):
         self.check_every = CHECK_EVERY
         self.clock = 0.0
         self.began: dict[int, float] = {}  # when a server took over, or came back, by incarnation
+        self.begin_process(self.source.executed(), setup.caches)
+        self.checks = Checks(self)
+        self._alter = alter
+        self._holes: Holes = {}  # found by the read that was a hit no more
+        self._waiter = 0
+
+    def begin_process(self, position: GtidSet, caches: Sequence[str]) -> None:
+        """What there is of a process that has just begun at a position, with these caches."""
+        setup = self.setup
         self.engine = Engine(
-            self.source.executed(), setup.limit, lambda: self.clock, *setup.ring,
-            followed=lambda: self.followed, exact_fills=self.exact,
+            position, setup.limit, lambda: self.clock, *setup.ring,
+            followed=lambda: self.followed, exact_fills=self.exact, on_doubt=self.on_doubt,
         )  # fmt: skip
         self.engine.memory.remains.few = setup.few
         self.engine.inserting.most = max(1, setup.few)
@@ -100,13 +110,12 @@ class Simulation(Following):
         self.desk = Desk(self.engine)
         self.bulk = Bulk(self.engine)
         self.large_reads = LargeReads(self.desk, lambda: self.at_position.rows)
-        self.checks = Checks(self)
-        for name in setup.caches:
+        for name in caches:
             self.desk.open(query(name))
-        self.graphs.add(frozenset(setup.caches))
-        self._alter = alter
-        self._holes: Holes = {}  # found by the read that was a hit no more
-        self._waiter = 0
+        self.graphs.add(frozenset(caches))
+
+    def on_doubt(self) -> None:
+        """As `State.doubt`."""
 
     def made_source(self, setup: Setup) -> Source:
         made = ModelSource(setup.rows, setup.ordered)

@@ -9,6 +9,7 @@ import pytest
 from tests.simulation.queries import QUERIES, query
 from tests.simulation.run import (
     BOTH_EVERY,
+    RESTARTS_EVERY,
     SHARDS_EVERY,
     TRIALS_EVERY,
     VIEWS_EVERY,
@@ -30,7 +31,9 @@ def test_no_read_is_wrong_under_any_schedule() -> None:
     ran = campaign(1, SCHEDULES)
     assert ran.failed is None
     more = sum(SCHEDULES // every for every in (TRIALS_EVERY, VIEWS_EVERY, SHARDS_EVERY, BOTH_EVERY))
+    more += len(range(1, SCHEDULES + 1, RESTARTS_EVERY))
     assert len(ran.schedules) == SCHEDULES + more
+    assert ran.counts["held again"] > 20 and ran.counts["touched meanwhile"]
     assert len(ran.graphs) > SCHEDULES
     assert set(silent(ran.counts)) <= RARE, "a rule that no schedule needed"
     assert ran.counts["hits"] > 5000 and ran.counts["hits_ahead"] > 500

@@ -8,7 +8,8 @@ Two columns of one type that have swapped names look the same. So this is the ru
    all of that are laid out as it was reflected.
 2. So are all rows until the next DDL statement on the table comes in the stream. Then it must be reflected anew.
 
-Rows that come before 1 holds are not decoded. The source is asked once each time such a table is wanted.
+Rows that come before 1 holds are not decoded. The source is asked once each time such a table is wanted. It need not be
+where another process has followed the stream up to here, and knew the same definition.
 """
 
 from __future__ import annotations
@@ -34,6 +35,7 @@ class Definitions:
 
     Invariants:
     1. A name is in `_known` or in `_waiting`, or in neither: not wanted, or a DDL statement came since.
+    2. `_before` has what was known where the stream was taken up, of tables on which no DDL statement came since.
     """
 
     def __init__(self, on_waiting: Callable[[], None] = lambda: None) -> None:
@@ -45,6 +47,17 @@ class Definitions:
         self._tables: dict[str, Table] = {}
         self._known: set[str] = set()
         self._waiting: dict[str, Waiting] = {}
+        self._before: dict[str, Table] = {}
+
+    @property
+    def known(self) -> tuple[Table, ...]:
+        """The tables of which `is_known` holds."""
+        self.waiting()
+        return tuple(self._tables[name] for name in sorted(self._known))
+
+    def take_up(self, known: Iterable[Table]) -> None:
+        """The stream goes on where another process has come to, which knew these. Requires: nothing was read yet."""
+        self._before = {table.qualified: table for table in known}
 
     def want(self, table: Table) -> None:
         """The table was reflected, after any DDL statement that has come."""
@@ -54,6 +67,11 @@ class Definitions:
             return
         self._known.discard(name)
         self._tables[name] = table
+        taken_up = self._before.get(name)
+        if taken_up is not None and taken_up.columns == table.columns:
+            self._known.add(name)
+            self._waiting.pop(name, None)
+            return
         self._waiting[name] = Waiting()
         if not self.named:
             self._on_waiting()
@@ -65,6 +83,8 @@ class Definitions:
 
     def changed(self, meant: Callable[[str], bool]) -> bool:
         """A DDL statement on these has come. Whether there are any."""
+        for name in [name for name in self._before if meant(name)]:
+            del self._before[name]
         changed = [name for name in self._tables if meant(name)]
         for name in changed:
             self.unwant(name)

@@ -11,6 +11,7 @@ import asyncio
 import random
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 
 import structlog
 
@@ -27,10 +28,10 @@ from vstream.binlog.decode import TableDecoders
 from vstream.binlog.dump import DumpBroken, DumpLost, DumpReader
 from vstream.binlog.open_xa import OpenXa
 from vstream.errors import HistoryLost
-from vstream.history import ANOTHER, Known, why_lost
+from vstream.history import ANOTHER, Followed, Known, why_lost
 from vstream.lag import Lag
 from vstream.pauses import Pauses
-from vstream.source import Busy, Sink, never
+from vstream.source import Busy, Resume, Sink, never
 
 _log = structlog.get_logger(__name__)
 
@@ -150,18 +151,32 @@ class BinlogSource:
             return None
         return max(0.0, self._lag.received_wall + self.skew - committed_at)
 
-    async def start(self, sink: Sink, position: GtidSet | None = None, busy: Busy = never) -> GtidSet:
+    @property
+    def followed(self) -> Followed | None:
+        if self._known is None:
+            return None
+        known, tables = replace(self._known, findings=()), self.asking.definitions.known
+        return Followed(self.position, self._assembler.resume.last, known, tables)
+
+    async def start(
+        self, sink: Sink, position: GtidSet | None = None, busy: Busy = never, resume: Resume | None = None
+    ) -> GtidSet:
         assert self._task is None, "started twice"
         session = await self._replica.log_in()
         if session.no_right:
             session.close()
             raise ConfigError(f"this source cannot be followed: {session.no_right}")
         _tell(session.findings, ())
-        start = session.executed if position is None else position
         self._sink, self.busy = sink, busy
         self.asking.start(named=_names_columns(session))
-        self._assembler.position.update(start)
         self.history, self._known, self.skew = session.server_uuid, _known(session), session.skew
+        before = await _resumed(session, resume) if resume is not None else None
+        if before is not None:  # as after a lost connection, which `_attempt` looks at
+            self._known, self._assembler.resume.last = before.known, before.last
+            self.asking.definitions.take_up(before.tables)
+            position = before.position
+        start = session.executed if position is None else position
+        self._assembler.position.update(start)
         self._lag.current()
         self._task = asyncio.get_running_loop().create_task(self._run(session), name="binlog")
         return start
@@ -305,6 +320,17 @@ class BinlogSource:
                 self._assembler.tolerated.add(broken.kind)
         self._broken_at = spot
         self._gap(str(broken))
+
+
+async def _resumed(session: Session, resume: Resume) -> Followed | None:
+    """From where to go on; None: not from where another process has come to."""
+    before = await resume(session.server_uuid)
+    if before is None:
+        return None
+    if why := why_lost(before.position, before.last, before.known, _known(session)):
+        _log.warning("what was kept of the last run is dropped", reason=why)
+        return None
+    return before
 
 
 def _known(session: Session) -> Known:

@@ -34,7 +34,7 @@ from sqltypes.schema import Table
 from vstream.errors import MALFORMED, StreamBroken
 from vstream.lag import Lag
 from vstream.pauses import Pauses
-from vstream.source import Busy, Sink, never
+from vstream.source import Busy, Resume, Sink, never
 from vstream.vitess.assemble import VitessAssembler
 from vstream.vitess.connection import PERIODS, Connection, Lost, Periods
 from vstream.vitess.errors import NO_RIGHT, Refusals, at_the_start, not_followed, not_told
@@ -148,8 +148,15 @@ class VitessStream:
 
     # -- life ---------------------------------------------------------------------------------------------------------
 
-    async def start(self, sink: Sink, position: GtidSet | None = None, busy: Busy = never) -> GtidSet:
-        """Requires: `position` is None, for a GTID set does not tell which shard has what."""
+    @property
+    def followed(self) -> None:
+        """A GTID set does not tell which shard has what."""
+        return
+
+    async def start(
+        self, sink: Sink, position: GtidSet | None = None, busy: Busy = never, resume: Resume | None = None
+    ) -> GtidSet:
+        """Requires: `position` is None, as `followed` is."""
         assert self._task is None and position is None, "started twice, or somewhere"
         self._sink, self.busy = sink, busy
         loop = asyncio.get_running_loop()
