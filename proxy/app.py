@@ -82,7 +82,7 @@ from proxy.system.fills import Fills
 from proxy.system.system import Router
 from sqltypes.schema import ZONE_TABLES
 from upwell.extras import how_to_install
-from vstream.source import Busy, ChangeSource, Resume
+from vstream.source import ChangeSource, Resume
 
 log = structlog.get_logger("upwell")
 
@@ -195,7 +195,7 @@ async def _running(config: Config, formats: Mapping[str, WireFormat]) -> AsyncIt
     source = source_of(config.upstream, config.upquery_connections, packet)
     upstream, stream, executor = source.upstream, source.stream, source.upqueries
     restart = restart_of(config, source)
-    events = StreamEvents(restart.busy)
+    events = StreamEvents(restart)
     version = await started(source, events, restart.resume)
     engine = engine_for(config, source, restart.forget)
     state, doubts, earned = kept_of(config, source)
@@ -359,9 +359,9 @@ def watch_of(engine: Engine, source: Source, router: Router) -> SourceWatch:
 class StreamEvents:
     """The stream's sink: hands each event to the engine, then tells the catalog of schema changes."""
 
-    def __init__(self, held_back: Busy) -> None:
-        """`held_back`: whether the stream is to wait until it may go on from where another process had come to."""
-        self._held_back = held_back
+    def __init__(self, restart: Restart) -> None:
+        """`restart`: has the stream wait until it may go on from where another process had come to."""
+        self._restart = restart
         self._early: list[StreamEvent] = []
         self._router: Router | None = None
         self._catalog: Catalog | None = None
@@ -377,7 +377,7 @@ class StreamEvents:
 
     def busy(self) -> bool:
         """Whether a transaction is worked out in slices, or none may come yet."""
-        if self._held_back():
+        if self._restart.waits:
             return True
         return self._router is not None and self._router.pump.change.event is not None
 

@@ -77,7 +77,7 @@ class Restart:
         self._path = folder
         self._source = ""
         self._reader: Reader | None = None  # of the snapshot that is to be restored
-        self._waits = False  # the stream
+        self.waits = False  # is the stream to wait?
         self._restoring: asyncio.Task[None] | None = None
         self._saving: asyncio.Task[None] | None = None
         self._saved_at = monotonic()
@@ -99,12 +99,8 @@ class Restart:
         except (OSError, Unusable) as error:
             log.warning("snapshot_not_used", file=str(self._path), why=str(error))
             return None
-        self._waits = True
+        self.waits = True
         return self._reader.footer.followed
-
-    def busy(self) -> bool:
-        """Whether the stream is to wait."""
-        return self._waits
 
     def note(self, event: StreamEvent) -> None:
         """An event of the stream has been processed."""
@@ -194,8 +190,8 @@ class Restart:
                     if memory.used > limit.bytes:
                         raise Unusable("the memory limit is reached")
                     restoring.hold(block, frozenset(void.get(number, ())) if void else NOTHING)
-                    if self._waits and monotonic() > until:
-                        self._waits = False
+                    if self.waits and monotonic() > until:
+                        self.waits = False
                     await turns.turn()
             except BaseException:
                 await asyncio.gather(coming, return_exceptions=True)
@@ -203,7 +199,7 @@ class Restart:
 
     def _end(self) -> None:
         """The stream goes on, and nothing is restored any more."""
-        self._waits = False
+        self.waits = False
         self.noting.clear()
         if self._reader is not None:
             self._reader.close()
