@@ -49,9 +49,11 @@ def times(value: float) -> str:
 
 
 def compared(alone: float, through: float, less: str, more: str) -> str:
-    """`3.0x less`: `through` beside `alone`."""
+    """`3.0x less`: `through` beside `alone`; `the same` where the two are within a twentieth."""
     if not alone or not through:
         return ""
+    if max(alone, through) < 1.05 * min(alone, through):
+        return "the same"
     return f"{times(alone / through)} {less}" if alone >= through else f"{times(through / alone)} {more}"
 
 

@@ -213,7 +213,7 @@ def outline(lines: Sequence[str]) -> list[str]:
         if line.startswith("  ms a read"):
             line = line.partition(" *")[0]
         line = re.sub(r"^  (?!\d+ others).*?((?: +(?:-|\d[\d.,%x]*)){3,})$", r"  ...\1", line)
-        line = re.sub(r"x (less|more)$", "x less", line)
+        line = re.sub(r"(\d[\d.,]*x (less|more)|the same)$", "0x less", line)
         line = re.sub(r"^As pictures: .*", "As pictures: ...", line)
         line = re.sub(r"^  \S+(?= -h )", "  mysql", line)
         line = re.sub(r"^  /\S+$", "  ...", line)

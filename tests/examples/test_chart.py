@@ -102,3 +102,4 @@ def test_a_loss_is_not_called_a_gain() -> None:
     assert compared(30.0, 10.0, "less", "more") == "3.0x less"
     assert compared(10.0, 125.0, "less", "more") == "12x more"
     assert compared(0.0, 1.0, "less", "more") == ""
+    assert compared(100.0, 104.0, "less", "more") == compared(104.0, 100.0, "less", "more") == "the same"
