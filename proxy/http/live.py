@@ -12,7 +12,7 @@ import asyncio
 import json
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
-from dataclasses import asdict, fields, is_dataclass
+from dataclasses import fields, is_dataclass
 from time import monotonic
 from typing import Any
 
@@ -206,11 +206,9 @@ class Live:
 
 async def reads_written(lost: int, reads: Sequence[ReadView], *, texts: bool) -> bytes:
     """As JSON, in steps. `lost`: how many reads before are not told."""
+    shown = [field.name for field in fields(ReadView) if texts or field.name not in TEXTS_OF_READS]
     slices, parts = Slices(), []
     for first in range(0, len(reads), MANY):
-        some = [asdict(read) for read in reads[first : first + MANY]]
-        parts += [
-            _json(read if texts else {name: read[name] for name in read if name not in TEXTS_OF_READS}) for read in some
-        ]
+        parts += [_json({name: getattr(read, name) for name in shown}) for read in reads[first : first + MANY]]
         await slices.turn()
     return f'{{"lost":{lost},"reads":[{",".join(parts)}]}}'.encode()

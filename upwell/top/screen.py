@@ -114,10 +114,20 @@ class Rows(DataTable[Text]):
         """The name of the row with the cursor; "" where there is none."""
         return self.names[self.cursor_row] if 0 <= self.cursor_row < len(self.names) else ""
 
+    @property
+    def _shown(self) -> list[str]:
+        return [column.title for column, _ in fitting(self.columns_of, self.size.width - 2)]
+
     def sort_next(self) -> None:
-        shown = [column.title for column, _ in fitting(self.columns_of, self.size.width - 2)]
+        shown = self._shown
         at = shown.index(self.sorted_by) + 1 if self.sorted_by in shown else 0
         self.sorted_by = shown[at % len(shown)]
+
+    def sort_at(self, place: int) -> None:
+        """By the column there; the other way round where it is sorted by that."""
+        title = self._shown[place]
+        self.reverse = title == self.sorted_by and not self.reverse
+        self.sorted_by = title
 
 
 class Detail(Screen[None]):
@@ -178,7 +188,6 @@ class Top(App[None]):
         self.fault = ""
         self._place = place
         self._hour = self._paused = False
-        self._written = 0  # reads that the log has
         self._followers = [Follower(place, path, self._tell) for path in ("/v1/live", "/v1/reads")]
 
     def show(self) -> None:
@@ -219,10 +228,12 @@ class Top(App[None]):
             self.exit()
             return
         self.state.take(told.kind, told.data)
-        if told.kind == "reads" and not self._paused:
-            self._log_reads(told.data["reads"])
-        if not self._paused and told.kind != "reads":
+        if self._paused:
+            return
+        if told.kind != "reads":
             self.draw()
+        elif self._view == "reads":
+            self._log_reads(told.data["reads"])
 
     def on_resize(self, event: Resize) -> None:
         self.call_after_refresh(self.draw)
@@ -242,7 +253,7 @@ class Top(App[None]):
             return
         base.query_one("#totals", Static).update(Text("\n".join(totals(state, width)), no_wrap=True))
         base.query_one("#lines", Static).update(Text("\n".join(self._lines(width)), no_wrap=True))
-        view = base.query_one(ContentSwitcher).current
+        view = self._view
         if view == "caches":
             base.query_one("#caches", Rows).fill(state.overview["caches"].values(), "name", state)
         elif view == "queries":
@@ -262,8 +273,7 @@ class Top(App[None]):
 
     def _views(self, width: int) -> Text:
         text = Text(no_wrap=True)
-        current = self.screen_stack[0].query_one(ContentSwitcher).current
-        seen = self.state.overview
+        current, seen = self._view, self.state.overview
         counts = {"caches": len(seen.get("caches", ())), "queries": len(seen.get("queries", ()))}
         for view, title in VIEWS.items():
             told = f"{title} ({amount(counts[view])})" if view in counts and width >= WIDE else title
@@ -284,18 +294,24 @@ class Top(App[None]):
     # -- keys ----------------------------------------------------------------------------------------------------------
 
     @property
+    def _view(self) -> str:
+        return self.screen_stack[0].query_one(ContentSwitcher).current or ""
+
+    @property
     def _rows(self) -> Rows | None:
         """The table that is shown."""
-        if isinstance(self.screen, Detail):
+        if isinstance(self.screen, Detail) or self._view not in TABLES:
             return None
-        view = self.query_one(ContentSwitcher).current
-        return self.query_one(f"#{view}", Rows) if view in TABLES else None
+        return self.query_one(f"#{self._view}", Rows)
 
     def action_view(self, view: str) -> None:
         if isinstance(self.screen, Detail):
             self.pop_screen()
         self.screen_stack[0].query_one(ContentSwitcher).current = view
         self.screen_stack[0].query_one(f"#{view}").focus()
+        if view == "reads":
+            self.screen_stack[0].query_one("#reads", RichLog).clear()
+            self._log_reads(self.state.reads)
         self.call_after_refresh(self.draw)
 
     def action_sort(self) -> None:
@@ -315,6 +331,12 @@ class Top(App[None]):
     def action_pause(self) -> None:
         self._paused = not self._paused
         self.draw()
+
+    def on_data_table_header_selected(self, event: DataTable.HeaderSelected) -> None:
+        """A click on a column's title."""
+        if (rows := self._rows) is not None:
+            rows.sort_at(event.column_index)
+            self.draw()
 
     def on_data_table_row_selected(self, event: DataTable.RowSelected) -> None:
         rows = self._rows
