@@ -172,8 +172,10 @@ def account(serving: Serving) -> str:
 def addresses(serving: Serving) -> list[str]:
     """Lines to copy, and where the rest is."""
     return [
-        f"Serving port {serving.mysql_port} until Ctrl-C. To copy (account: {account(serving)}):",
+        f"Serving port {serving.mysql_port} until Ctrl-C. In a browser: http://127.0.0.1:{serving.http_port}/",
+        f"To copy (the account: {account(serving)}):",
         *([f"  {mysql_command(serving)}"] if serving.client else []),
+        f"  .venv/bin/upwell top --http 127.0.0.1:{serving.http_port}",
         f"  .venv/bin/upwell cache ls --grpc {serving.grpc}",
         f"  curl http://127.0.0.1:{serving.http_port}/",
         f"{serving.source} itself: {serving.mysql}. Upwell's log:",

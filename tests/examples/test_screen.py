@@ -98,7 +98,12 @@ def test_it_says_what_was_compared_and_where_everything_is() -> None:
 
 def test_no_line_to_copy_names_a_program_that_is_not_there() -> None:
     text = "\n".join(screen.screen(SHOWN, replace(SERVING, client="")))
-    assert "Serving port 3307" in text and " -h 127.0.0.1" not in text and "curl http" in text
+    assert (
+        "Serving port 3307" in text
+        and "upwell top --http 127.0.0.1:8080" in text
+        and " -h 127.0.0.1" not in text
+        and "curl http" in text
+    )
 
 
 def test_a_gain_below_one_is_said_to_be_a_loss() -> None:
