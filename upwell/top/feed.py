@@ -62,6 +62,8 @@ class Answer:
 
     def _away(self, error: Exception) -> Away:
         why = getattr(error, "strerror", None) or str(error) or type(error).__name__
+        if isinstance(error, ConnectionRefusedError):
+            why += "; is `upwell serve` running?"
         if isinstance(error, BadStatusLine) and not isinstance(error, ConnectionError):
             why = "what is there does not speak HTTP; is it the port of --http-listen?"
         return Away(f"no proxy answers at {self._place} (--http): {why}")

@@ -369,4 +369,6 @@ class Top(App[None]):
                 ("can be cached", query["cacheable"]),
                 ("why", one_line(query["reason"])),
             ]
+            if query["cacheable"] == "yes" and not query["reason"].startswith("cached as"):
+                shown.append(("caches it", f"CREATE CACHE FROM {one_line(text)}"))
         return shown

@@ -100,7 +100,10 @@ def test_an_outage_is_told_once() -> None:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     told = Told(Place("127.0.0.1", port))
-    assert told.next() == ("lost", f"no proxy answers at 127.0.0.1:{port} (--http): Connection refused")
+    assert told.next() == (
+        "lost",
+        f"no proxy answers at 127.0.0.1:{port} (--http): Connection refused; is `upwell serve` running?",
+    )
     with answering(saying(200, EVENTS), port):
         assert told.next() == ("begun", None)
         told.end()
