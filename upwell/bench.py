@@ -28,6 +28,8 @@ from upwell.extras import app_module
 from upwell.failed import Failed
 from upwell.spread import KEYS, SPREADS, Key, drawing, parse_key, parse_numbers
 
+INTERRUPTED = "interrupted: these figures are of what was measured until then"
+
 
 @dataclass
 class Tally:
@@ -35,6 +37,7 @@ class Tally:
 
     seconds: list[float] = field(default_factory=list)
     served: Counter[str] = field(default_factory=Counter)
+    interrupted: bool = False
 
 
 async def caller(client: Client, cache: str, draw: Callable[[], Key], batch: int, until: float, tally: Tally) -> None:
@@ -59,7 +62,10 @@ async def drive(
             await client.cache(cache).get_many(keys[start : start + 1000])
         started = time.perf_counter()
         draws = (drawing(keys, spread, Random(number)) for number in range(callers))
-        await asyncio.gather(*(caller(client, cache, draw, batch, started + seconds, tally) for draw in draws))
+        try:
+            await asyncio.gather(*(caller(client, cache, draw, batch, started + seconds, tally) for draw in draws))
+        except asyncio.CancelledError:  # Ctrl-C
+            tally.interrupted = True
         return tally, time.perf_counter() - started
 
 
@@ -141,11 +147,15 @@ def bench(
         raise click.UsageError(f"no keys: {KEYS} is accepted")
     names = "spread", "batch", "callers", "seconds"
     tally, elapsed = asyncio.run(drive(connection, asked, keys, **{name: options[name] for name in names}))
+    if not tally.seconds:
+        raise Failed("interrupted before anything was measured", 130)
     figures = report(tally, elapsed)
     if as_json:
         print_json(figures)
     else:
         print_table(("figure", "value"), [(name, f"{figure:,.3f}") for name, figure in figures.items()])
+    if tally.interrupted:
+        raise Failed(INTERRUPTED, 130)
 
 
 def over_mysql(
@@ -170,7 +180,7 @@ def over_mysql(
         measured, count = load.run(asked, sample, tell)
     (words.show_json if as_json else words.show)(asked, measured, count)
     if measured.interrupted:
-        raise Failed("interrupted: these figures are of what was measured until then", 130)
+        raise Failed(INTERRUPTED, 130)
 
 
 @contextmanager

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -13,6 +15,8 @@ import pytest
 
 import upwell
 from tests.support.background_proxy import Background, background_proxy
+from tests.support.grpc_listener import Served
+from tests.support.waiting import until
 from upwell.__main__ import run
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -68,6 +72,25 @@ def test_bench_reports_what_it_saw(proxy: Background, capsys: pytest.CaptureFixt
     batched = Ran(capsys, "bench", "story", "--sample", "SELECT 1", "--batch", "10", "--seconds", "0.1")
     assert batched.status == 0
     assert "keys_per_second" in batched.out
+
+
+def test_bench_tells_on_ctrl_c_what_it_has_measured(proxy: Background) -> None:
+    command = [sys.executable, "-m", "upwell", "bench", "story", "--key", "1", "--seconds", "600", "--json"]
+    hits: list[object] = []
+
+    def count_hits(served: Served) -> None:
+        cache = served.system.caches["story"]
+        hit = cache.hit
+        cache.hit = lambda parameters: hits.append(parameters) or hit(parameters)  # type: ignore[method-assign, func-returns-value]
+
+    proxy.do(count_hits)
+    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as running:
+        assert running.stdout is not None and running.stderr is not None
+        asyncio.run(until(lambda: len(hits) > 50))
+        running.send_signal(signal.SIGINT)
+        assert running.wait(60) == 130
+        assert json.loads(running.stdout.read())["calls_per_second"] > 0
+        assert running.stderr.read() == "upwell: interrupted: these figures are of what was measured until then\n"
 
 
 @pytest.mark.parametrize(
