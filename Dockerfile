@@ -40,7 +40,8 @@ ENTRYPOINT ["/opt/upwell/bin/python", "-m", "examples.lobsters.traffic"]
 # What both images of Upwell share.
 FROM python:3.11-slim-bookworm AS serve
 # By its number Kubernetes sees that the user is not root.
-RUN useradd --uid 10001 --create-home --home-dir /var/lib/upwell upwell
+RUN useradd --uid 10001 --no-create-home --home-dir /var/lib/upwell upwell \
+ && install -d -o upwell -g upwell /var/lib/upwell
 USER 10001
 ENV PATH=/opt/upwell/bin:$PATH \
     UPWELL_STATE_DIR=/var/lib/upwell

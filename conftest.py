@@ -66,6 +66,7 @@ SECONDS = {
     "tests/simulation/test_simulation.py": 50,
     "tests/proxy/planning/test_process.py": 45,
     "integration/lists/test_cold_lists.py": 45,
+    "integration/deploy/test_chart.py": 40,  # 90 the first time: helm is built
     "integration/caches/test_pauses.py": 40,
     "integration/lists/test_random_lists.py": 40,
     "integration/http/test_page.py": 35,
@@ -73,6 +74,7 @@ SECONDS = {
     "integration/stream/test_unnamed_columns.py": 35,
     "integration/commands/test_top.py": 45,
     "integration/commands/test_compare.py": 30,
+    "integration/deploy/test_monitoring.py": 30,
     "integration/settings/test_answers_in_modes.py": 28,
     "integration/loop_steps/test_loop_steps_of_large_values.py": 27,
     "integration/lists/test_order_of_lists.py": 27,

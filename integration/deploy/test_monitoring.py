@@ -13,7 +13,9 @@ from typing import Any
 import pytest
 import yaml
 
-from integration.deploy.monitored import MONITORING, ROOT, Monitored, monitored
+from examples.lobsters.proxy_process import ProxyProcess
+from integration.conftest import OwnMySQL
+from integration.deploy.monitored import MONITORING, ROOT, Monitored, monitored, scraping, until
 from integration.deploy.tools import promtool, run
 from integration.servers.mysql_server import Server
 
@@ -93,6 +95,25 @@ def test_nothing_is_alarmed_of_that_is_well(watched: Monitored) -> None:
     assert [alert["labels"] for alert in alerts] == []
     states = {rule["name"]: rule["health"] for group in watched.ask("rules")["groups"] for rule in group["rules"]}
     assert set(states.values()) == {"ok"} and states.keys() == {rule["alert"] for rule in RULES}
+
+
+def test_what_happens_is_alarmed_of(own_mysql: OwnMySQL, tmp_path: Path) -> None:
+    """From the first look on: each alert waits for a while before it fires."""
+    mysql = own_mysql()
+    with ProxyProcess(mysql.url, tmp_path, grpc_port=0, http_port=0, mysql_port=0) as proxy:
+        proxy.wait_ready().close()
+        with scraping(tmp_path, proxy.http_port) as address:
+            watched = Monitored(proxy, address)
+
+            def raised() -> set[str]:
+                return {alert["labels"]["alertname"] for alert in watched.ask("alerts")["alerts"]}
+
+            until(lambda: bool(watched.query("upwell_source_up == 1")), "the metrics are read")
+            assert raised() == set()
+            mysql.stop()
+            until(lambda: raised() == {"UpwellSourceDown"}, "MySQL is missed")
+            proxy.stop()
+            until(lambda: raised() == {"UpwellDown"}, "Upwell is missed")
 
 
 def test_variables_of_the_boards_have_values(watched: Monitored) -> None:
