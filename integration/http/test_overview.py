@@ -81,3 +81,26 @@ def test_the_last_hour_is_kept_whoever_looks(mysql: Server, database: str, tmp_p
             assert row["hits"] > 0 and row["memory"] > 0 and 0 < row["hit_rate"] <= 1
 
     run(scenario)
+
+
+def test_caches_come_and_go_and_earn_their_trust(mysql: Server, database: str, tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with proxy_beside(mysql, database, tmp_path, verify_new_caches="4") as proxy:
+            await proxy.write(*TABLES)
+            overviews, create = proxy.app.router.overviews, proxy.client.create_cache
+            assert not (await overviews.look()).caches
+            for number in range(30):
+                await create(f"SELECT id + {number} FROM item WHERE owner = ?", name=f"c{number}", database=database)
+            await proxy.client.cache("c7").get(1)
+            seen = (await overviews.look()).caches
+            assert len(seen) == 30 and all(cache.trust == "being checked" for cache in seen.values())
+            assert (seen["c7"].checked, seen["c8"].checked) == (1, 0)
+            await proxy.client.drop_cache("c7")
+            assert "c7" not in (await overviews.look()).caches
+            await create("SELECT name FROM item WHERE owner = ?", name="c7", database=database)
+            again = (await overviews.look()).caches["c7"]
+            assert (again.misses, again.keys, again.sql) == (0, 0, "SELECT name FROM item WHERE owner = ?")
+            while not (await overviews.look()).caches["c7"].miss_p50_us:  # measured of some at each look, in turn
+                await proxy.client.cache("c7").get(1)
+
+    run(scenario)

@@ -86,7 +86,7 @@ def test_a_heading_sorts_and_a_word_finds(browser: Browser) -> None:
 
 def test_a_cache_opens_with_its_query_plan_and_reasons(browser: Browser) -> None:
     with made_up() as shown, opened(browser, shown.address) as page:
-        name = page.get_by_role("button", name="cache_1")
+        name = page.get_by_role("button", name="cache_1", exact=True)
         name.click()
         details = page.locator(".details")
         expect(details.locator("pre")).to_have_text("SELECT ...")
@@ -108,7 +108,7 @@ def test_axe_finds_nothing(browser: Browser, scheme: Literal["light", "dark"], w
             shown.system.overviews.queries.clear()
         with opened(browser, shown.address, color_scheme=scheme, viewport=size, bypass_csp=True) as page:
             if caches:
-                page.get_by_role("button", name="cache_1").click()
+                page.get_by_role("button", name="cache_1", exact=True).click()
                 expect(page.locator(".details svg")).to_be_visible()
             for dialog in (False, True):
                 if dialog:
@@ -144,7 +144,7 @@ def test_a_browser_that_goes_away_leaves_nothing_behind(browser: Browser) -> Non
 def test_beyond_loopback_texts_are_shown_with_the_token_alone(browser: Browser) -> None:
     with made_up(host="0.0.0.0") as shown, opened(browser, shown.address, allowed="401") as page:
         expect(page.locator("#queries-empty")).to_have_text("Their texts are shown with the token.")
-        page.get_by_role("button", name="cache_1").click()
+        page.get_by_role("button", name="cache_1", exact=True).click()
         expect(page.locator(".details")).to_contain_text("The text is shown with the token.")
         assert "SELECT" not in page.locator("main").inner_text().replace("CREATE CACHE FROM SELECT", "")
         page.get_by_role("button", name="Give the token").click()
@@ -184,6 +184,7 @@ def test_the_button_makes_a_cache_of_a_query_that_passes(browser: Browser, real:
     with opened(browser, f"http://127.0.0.1:{app.http_port}/", allowed="401") as page:
         query = page.locator("#queries-body tr", has_text=OWNED)
         query.get_by_role("button").click()
+        expect(page.locator("#ask-why")).to_contain_text("no token: it is in /")
         page.get_by_label("Token", exact=True).fill("wrong")
         page.get_by_role("button", name="Go on").click()
         expect(page.locator("#toast")).to_contain_text("the token is not this proxy's")
@@ -197,6 +198,6 @@ def test_the_button_makes_a_cache_of_a_query_that_passes(browser: Browser, real:
                 session.query("SELECT name FROM item WHERE owner = 1")
         hits = page.locator("#caches-body .row td >> nth=2")
         expect(hits).not_to_have_text("0")
-        page.get_by_role("button", name=name).click()
+        page.get_by_role("button", name=name, exact=True).click()
         expect(page.locator(".details svg g.table title")).to_have_text(f"{real.proxy.database}.item")
         expect(query).to_contain_text(f"cached as '{name}'")

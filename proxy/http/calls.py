@@ -5,7 +5,6 @@ They are gRPC's calls by other words: the service of the gRPC listener has the s
 
 from __future__ import annotations
 
-import asyncio
 import json
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import aclosing
@@ -34,7 +33,6 @@ CARRIED = "a request carries it as `Authorization: Bearer TOKEN`"
 NEEDED = "beyond loopback reads need a token: --grpc-token-file gives one"
 SERVED = {pb.HIT: "hit", pb.MISS: "miss", pb.PASSED: "passed", pb.SERVED_UNSPECIFIED: ""}
 OTHERWISE = {"pass": pb.PASS, "fail": pb.FAIL}
-HEARTBEAT = 5.0  # seconds without an event, after which a client is looked for
 
 Endpoint = Callable[[Request], Awaitable[Response]]
 
@@ -73,10 +71,10 @@ class Calls:
         """Those that are read by name come behind `/v1/caches/NAME/...`."""
         return [
             Route("/v1/caches", self._guarded(self._create), methods=["POST"]),
-            Route("/v1/caches/{name}/changes", self._guarded(self._changes)),
-            Route("/v1/caches/{name}", self._guarded(self._one)),
-            Route("/v1/caches/{name}", self._guarded(self._many), methods=["POST"]),
-            Route("/v1/caches/{name}", self._guarded(self._drop), methods=["DELETE"]),
+            Route("/v1/caches/{name:path}/changes", self._guarded(self._changes)),
+            Route("/v1/caches/{name:path}", self._guarded(self._one)),
+            Route("/v1/caches/{name:path}", self._guarded(self._many), methods=["POST"]),
+            Route("/v1/caches/{name:path}", self._guarded(self._drop), methods=["DELETE"]),
         ]
 
     def _guarded(self, endpoint: Endpoint) -> Endpoint:
@@ -144,24 +142,16 @@ class Calls:
     async def _told(
         self, name: str, first: SubscriptionEvent | None, events: AsyncGenerator[SubscriptionEvent, None]
     ) -> AsyncGenerator[bytes, None]:
-        spelling = Spelling(())
+        spelling, event = Spelling(()), first
         async with aclosing(events):
-            event = first
-            while event is not None:
-                if event.snapshot:
-                    spelling = Spelling(self._system.caches.open(name, FORMAT).columns)
-                yield await _event(event, spelling)
-                coming = asyncio.ensure_future(anext(events, None))
-                try:
-                    while not (await asyncio.wait((coming,), timeout=HEARTBEAT))[0]:
-                        yield b":\n\n"
-                    event = coming.result()
-                except Exception as error:  # noqa: BLE001 - the stream's top level; logged by as_upwell_error
-                    yield _end(error_of(as_upwell_error(error)))
-                    return
-                finally:
-                    coming.cancel()
-                    await asyncio.gather(coming, return_exceptions=True)
+            try:
+                while event is not None:
+                    if event.snapshot:
+                        spelling = Spelling(self._system.caches.open(name, FORMAT).columns)
+                    yield await _event(event, spelling)
+                    event = await anext(events, None)
+            except Exception as error:  # noqa: BLE001 - the stream's top level; logged by as_upwell_error
+                yield _end(error_of(as_upwell_error(error)))
 
     # -- caches --------------------------------------------------------------------------------------------------------
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncGenerator, Mapping, Sequence
-from contextlib import AbstractContextManager, suppress
+from contextlib import AbstractContextManager
 from dataclasses import fields, is_dataclass
 from time import monotonic
 from typing import Any
@@ -23,7 +23,6 @@ from proxy.port.watching import ReadView, Watcher
 
 EVERY = 1.0
 READS_EVERY = 0.25
-SILENCE = 5.0  # seconds, after which a stream says that it is there
 MANY = 20  # members of a JSON object that are written in one step
 
 
@@ -145,16 +144,12 @@ async def difference(before: Mapping[str, Any], after: Mapping[str, Any], slices
 
 
 class Live:
-    """The looks of all clients. `stop` ends their streams."""
+    """The looks of all clients."""
 
     def __init__(self, overviews: Overviews) -> None:
         self._overviews = overviews
         self._moment: Moment | None = None
         self._making: asyncio.Task[Moment] | None = None
-        self._stopping = asyncio.Event()
-
-    def stop(self) -> None:
-        self._stopping.set()
 
     async def now(self) -> Moment:
         """At most EVERY old."""
@@ -174,34 +169,26 @@ class Live:
             self._making = None
 
     async def events(self, *, texts: bool) -> AsyncGenerator[bytes, None]:
-        """A stream's events, until the client goes or the listener stops."""
+        """A stream's events, without end."""
         seen = 0
-        while not self._stopping.is_set():
+        while True:
             moment = await self.now()
             if moment.number != seen:
                 yield await moment.event(texts=texts, whole=moment.number != seen + 1 or not seen)
                 seen = moment.number
-            await self._pause(moment.at + EVERY - monotonic())
+            await asyncio.sleep(max(0.0, moment.at + EVERY - monotonic()))
 
     async def reads(self, watched: AbstractContextManager[Watcher], *, texts: bool) -> AsyncGenerator[bytes, None]:
-        """A stream of the reads that are no hits."""
-        number, told_at = 0, monotonic()
+        """A stream of the reads that are no hits, without end."""
+        number = 0
         with watched as watcher:
             yield b": from now on\n\n"
-            while not self._stopping.is_set():
+            while True:
                 lost, reads = watcher.take()
                 if lost or reads:
-                    number, told_at = number + 1, monotonic()
+                    number += 1
                     yield _event("reads", number, await reads_written(lost, reads, texts=texts))
-                elif monotonic() - told_at > SILENCE:
-                    told_at = monotonic()
-                    yield b": nothing\n\n"
-                await self._pause(READS_EVERY)
-
-    async def _pause(self, seconds: float) -> None:
-        """Until then, or the end."""
-        with suppress(TimeoutError):
-            await asyncio.wait_for(self._stopping.wait(), max(0.0, seconds))
+                await asyncio.sleep(READS_EVERY)
 
 
 async def reads_written(lost: int, reads: Sequence[ReadView], *, texts: bool) -> bytes:

@@ -58,11 +58,11 @@ HEADERS = (
 )
 
 
-def application(system: System, service: UpwellService, live: Live, *, loopback: bool) -> ASGIApp:
+def application(system: System, service: UpwellService, streams: Streams, *, loopback: bool) -> ASGIApp:
     """All pages, and what is around each of them. `service`: of the gRPC listener. `loopback`: whether this listener is
     there."""
-    rights, streams = Rights(service, everybody=loopback), Streams()
-    pages, looks = Pages(system, rights), Looks(system, rights, live, streams)
+    rights = Rights(service, everybody=loopback)
+    pages, looks = Pages(system, rights), Looks(system, rights, Live(system.overviews), streams)
     routes = [
         Route("/", pages.index),
         Route("/page/{file}", part_of_page),
@@ -72,10 +72,10 @@ def application(system: System, service: UpwellService, live: Live, *, loopback:
         Route("/v1/overview", looks.overview),
         Route("/v1/live", looks.live),
         Route("/v1/reads", looks.reads),
-        Route("/v1/caches/{name}/plan", looks.plan),
+        Route("/v1/caches/{name:path}/plan", looks.plan),
         *Calls(system, service, streams, loopback=loopback).routes(),
     ]
-    there = ", ".join(dict.fromkeys(route.path for route in routes))
+    there = ", ".join(dict.fromkeys(route.path.replace(":path", "") for route in routes))
 
     async def not_found(scope: Scope, receive: Receive, send: Send) -> None:
         raise HTTPException(404, f"there is no {scope['path']}: there are {there}")

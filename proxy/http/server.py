@@ -11,13 +11,13 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from proxy.grpc.service import UpwellService
-from proxy.http.live import Live
 from proxy.port.api import System
 from proxy.settings.config import Listen
 from sqltypes.errors import ConfigError
 
 if TYPE_CHECKING:
     from proxy.http.connection import Connections
+    from proxy.http.streams import Streams
 
 
 class HttpListener:
@@ -28,17 +28,19 @@ class HttpListener:
         self._system = system
         self._listen = listen
         self._service = service
-        self._live = Live(system.overviews)
         self._server: asyncio.Server | None = None
         self.connections: Connections | None = None
+        self._streams: Streams | None = None
 
     async def start(self) -> int:
         """Listens; the port. Raises ConfigError where it cannot."""
         from proxy.http.connection import Connections
         from proxy.http.pages import application, full
+        from proxy.http.streams import Streams
 
         loop = asyncio.get_running_loop()
-        pages = application(self._system, self._service, self._live, loopback=self._listen.is_loopback)
+        self._streams = Streams()
+        pages = application(self._system, self._service, self._streams, loopback=self._listen.is_loopback)
         self.connections = Connections(pages, full, loop)
         host, port = self._listen.host, self._listen.port
         try:
@@ -50,10 +52,10 @@ class HttpListener:
 
     async def stop(self, grace: float) -> None:
         """Takes no new connections, lets answers be taken for `grace` seconds, then ends what is open."""
-        if self._server is None or self.connections is None:
+        if self._server is None or self.connections is None or self._streams is None:
             return
         self._server.close()
-        self._live.stop()
+        self._streams.stop()
         for connection in list(self.connections.silent):  # who has asked nothing waits for nothing
             connection.transport.abort()
         for connection in list(self.connections.open):

@@ -1,14 +1,18 @@
-"""Responses that go on: how many there are, and that nothing is left of one whose client has gone."""
+"""Responses that go on: how many there are, that they end with the listener, and that nothing is left of one whose
+client has gone."""
 
 from __future__ import annotations
 
+import asyncio
+from asyncio import FIRST_COMPLETED
 from collections.abc import AsyncGenerator
-from contextlib import aclosing
 
 from starlette.exceptions import HTTPException
 from starlette.responses import StreamingResponse
 
 MOST = 64  # connections are left for others
+SILENCE = 5.0  # seconds without an event, after which a client is looked for
+NOTHING = b":\n\n"  # a comment
 
 
 class Streams:
@@ -16,6 +20,11 @@ class Streams:
 
     def __init__(self) -> None:
         self.open = 0
+        self._stopping = asyncio.Event()
+
+    def stop(self) -> None:
+        """Ends all of them."""
+        self._stopping.set()
 
     def check(self) -> None:
         """Raises HTTPException where there are too many."""
@@ -23,14 +32,26 @@ class Streams:
             raise HTTPException(503, f"more than {MOST} streams are open")
 
     def response(self, events: AsyncGenerator[bytes, None]) -> StreamingResponse:
-        """A stream of server-sent events."""
-        return StreamingResponse(self._counted(events), media_type="text/event-stream")
+        """A stream of server-sent events. They are closed with it."""
+        return StreamingResponse(self._going_on(events), media_type="text/event-stream")
 
-    async def _counted(self, events: AsyncGenerator[bytes, None]) -> AsyncGenerator[bytes, None]:
+    async def _going_on(self, events: AsyncGenerator[bytes, None]) -> AsyncGenerator[bytes, None]:
         self.open += 1
+        ending = asyncio.ensure_future(self._stopping.wait())
+        coming = asyncio.ensure_future(anext(events, None))
         try:
-            async with aclosing(events):
-                async for event in events:
+            while not ending.done():
+                waited, _ = await asyncio.wait((coming, ending), timeout=SILENCE, return_when=FIRST_COMPLETED)
+                if not waited:
+                    yield NOTHING
+                elif coming in waited:
+                    if (event := coming.result()) is None:
+                        return
                     yield event
+                    coming = asyncio.ensure_future(anext(events, None))
         finally:
             self.open -= 1
+            ending.cancel()
+            coming.cancel()
+            await asyncio.gather(coming, return_exceptions=True)  # what is asked for an event cannot be closed
+            await events.aclose()

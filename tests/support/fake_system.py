@@ -268,6 +268,7 @@ class FakeSystem:
     why_not_ready: str = ""
     asked: Freshness | None = None  # by the last call that asked for freshness, or the last query
     events: list[SubscriptionEvent] = field(default_factory=list)
+    waiting: bool = False  # a subscription does not end behind its events
     endless: bool = False  # the last event of a subscription comes again and again
     subscription_closed: asyncio.Event = field(default_factory=asyncio.Event)
     query_gate: asyncio.Event = field(default_factory=asyncio.Event)
@@ -374,6 +375,8 @@ class FakeSystem:
                 yield event
             while self.endless:
                 yield self.events[-1]
+            if self.waiting:
+                await asyncio.Event().wait()
         finally:
             self.subscription_closed.set()
 

@@ -5,15 +5,14 @@ import { drawn } from "/page/plan.js";
 
 const SHOWN = 200; // rows, before all are asked for
 const reads = (cache) => cache.hits + cache.misses + cache.passed;
-const share = (cache) => cache.hits / (reads(cache) || 1);
 const COLUMNS = [
   { name: "Cache", of: (cache) => cache.name, text: true },
-  { name: "MySQL time saved", short: "Saved", of: (cache) => cache.saved_seconds, written: seconds },
+  { name: "MySQL time saved", short: "Saved", of: (cache) => cache.saved_seconds, written: (value) => (value ? seconds(value) : "–") },
   { name: "Reads a second", short: "Reads/s", of: (cache) => cache.now ?? 0, written: short, when: "minor" },
   { name: "Hits", of: (cache) => cache.hits, written: short },
   { name: "Misses", of: (cache) => cache.misses, written: short, when: "tight" },
   { name: "Passed", of: (cache) => cache.passed, written: short, when: "tight" },
-  { name: "Hit rate", of: share, written: percent },
+  { name: "Hit rate", of: (cache) => (reads(cache) ? cache.hits / reads(cache) : -1), written: (value) => (value < 0 ? "–" : percent(value)) },
   { name: "Hit, median", of: (cache) => cache.hit_p50_us, written: micros, when: "minor" },
   { name: "Miss, median", of: (cache) => cache.miss_p50_us, written: micros, when: "minor" },
   { name: "Keys", of: (cache) => cache.keys, written: short, when: "tight" },

@@ -51,7 +51,7 @@ class Chart {
     this.order = order;
     this.u = new uPlot({
       width: Math.max(this.plot.clientWidth, 120), height: Math.max(this.plot.clientHeight, 80),
-      legend: { show: false }, padding: [8, 10, 0, 0],
+      legend: { show: false }, padding: [8, 26, 0, 0],
       cursor: { y: false, points: { size: 7 }, drag: { setScale: false, x: false, y: false }, sync: { key: "hour" } },
       scales: { x: { time: true }, y: { range: kind.range ? () => kind.range : (u, low, high) => [0, high > 0 ? high * 1.08 : kind.least ?? 1] } },
       axes: [

@@ -168,7 +168,7 @@ async function create(query, button) {
     } catch (error) {
       if (error.status !== 401) throw error;
       sessionStorage.removeItem(KEY);
-      const given = await asked("Making a cache needs the token of the gRPC listener. It stays in this tab.");
+      const given = await asked(`Making a cache needs the token of the gRPC listener, which stays in this tab. The proxy says: ${error.message}.`);
       if (!given) return;
       sessionStorage.setItem(KEY, given);
       try {

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Coroutine
+from contextlib import suppress
 from decimal import Decimal
 from typing import Any
+from urllib.parse import quote
 
 import pytest
+import uvloop
 
 from proxy.grpc.service import UpwellService
 from proxy.http.server import HttpListener
@@ -16,14 +19,14 @@ from proxy.settings.config import Listen
 from sqltypes.errors import SourceDown
 from sqltypes.schema import ResultColumn, SqlType
 from tests.support.fake_system import SERVER, FakeSystem
-from tests.support.http_calls import call, events, listening
+from tests.support.http_calls import call, events, get, listener_of, listening
 
 TOKEN = "secret"
 KEYS = {"keys": [[1], 2, [7.5]]}
 
 
 def run(scenario: Coroutine[Any, Any, None]) -> None:
-    asyncio.run(asyncio.wait_for(scenario, 60))
+    uvloop.run(asyncio.wait_for(scenario, 60))
 
 
 def system() -> FakeSystem:
@@ -143,6 +146,23 @@ def test_caches_are_made_and_dropped() -> None:
     run(scenario())
 
 
+@pytest.mark.parametrize("name", ["a/b", "a b?c", "süß", "plan"])
+def test_a_name_may_have_any_characters(name: str) -> None:
+    async def scenario() -> None:
+        made = system()
+        made.caches.add(name, {1: [(1, "one")]})
+        made.events = [SubscriptionEvent(snapshot=True)]
+        path = f"/v1/caches/{quote(name, safe='')}"
+        async with listening(made) as port:
+            assert (await call(port, "GET", f"{path}?key=1"))[1]["rows"] == [[1, "one"]]
+            assert (await call(port, "GET", f"{path}/plan"))[1]["text"] == f"plan of {name}"
+            async with events(port, f"{path}/changes?key=1") as found:
+                assert (await anext(found))[0] == "snapshot"
+            assert (await call(port, "DELETE", path))[0] == 204
+
+    run(scenario())
+
+
 def test_without_own_sql_caches_are_read_only() -> None:
     async def scenario() -> None:
         async with listening(system(), token=TOKEN, own_sql=False) as port:
@@ -239,5 +259,30 @@ def test_more_streams_than_accepted_are_told_so(monkeypatch: pytest.MonkeyPatch,
         async with listening(system()) as port, events(port, "/v1/live") as found:
             await anext(found)
             assert (await call(port, "GET", path))[0] == 503
+
+    run(scenario())
+
+
+@pytest.mark.parametrize("path", ["/v1/live", "/v1/reads", "/v1/caches/story/changes?key=1"])
+def test_the_streams_end_with_the_listener_and_tell_meanwhile_that_they_are_there(
+    monkeypatch: pytest.MonkeyPatch, path: str
+) -> None:
+    monkeypatch.setattr("proxy.http.streams.SILENCE", 0.01)
+    monkeypatch.setattr("proxy.http.live.EVERY", 60)
+
+    async def scenario() -> None:
+        made = system()
+        made.events, made.waiting = [SubscriptionEvent(snapshot=True)], True
+        listener = listener_of(made)
+        port = await listener.start()
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(get(path))
+        while (await reader.readline()).rstrip() != b":":
+            pass
+        await listener.stop(30)
+        assert listener.connections is not None and not listener.connections.open
+        with suppress(ConnectionError):
+            await reader.read()
+        writer.close()
 
     run(scenario())

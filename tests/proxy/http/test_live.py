@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+import uvloop
 
 from proxy.cache.named_cache import NamedCache
 from proxy.http.live import Live, changed
@@ -18,7 +19,7 @@ from tests.support.fake_system import FakeSystem
 
 
 def run(scenario: Coroutine[Any, Any, None]) -> None:
-    asyncio.run(asyncio.wait_for(scenario, 60))
+    uvloop.run(asyncio.wait_for(scenario, 60))
 
 
 def looked_at(caches: int = 2) -> FakeOverviews:
@@ -163,15 +164,6 @@ def test_a_client_that_has_missed_a_difference_gets_a_whole_one() -> None:
     run(scenario())
 
 
-def test_the_streams_end_with_the_listener() -> None:
-    async def scenario() -> None:
-        live = Live(looked_at())
-        async for _ in following(live):
-            live.stop()
-
-    run(scenario())
-
-
 def test_differences_of_what_is_no_object_are_whole() -> None:
     before = {"a": [1, 2], "b": {"c": 1, "d": 2}, "e": 1, "g": {"h": 1}, "i": 0}
     after = {"a": [1], "b": {"c": 1, "d": 3}, "e": 1, "f": {}, "g": 1, "j": 0}
@@ -200,23 +192,5 @@ def test_reads_are_told_as_they_happen_and_texts_to_those_who_may_read_them() ->
             assert hidden["reads"][0].keys() == {"at", "outcome", "cache", "reason", "us", "times"}
             assert "secret" not in json.dumps(hidden)
         assert system.watch is None
-
-    run(scenario())
-
-
-def test_a_stream_without_reads_says_that_it_is_there_and_ends_with_the_listener(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr("proxy.http.live.SILENCE", 0.0)
-
-    async def scenario() -> None:
-        system = FakeSystem()
-        live = Live(system.overviews)
-        found = []
-        async for event in live.reads(system.watching.watched(), texts=True):
-            found.append(event)
-            if len(found) == 3:
-                live.stop()
-        assert found == [b": from now on\n\n", b": nothing\n\n", b": nothing\n\n"] and system.watch is None
 
     run(scenario())

@@ -10,6 +10,7 @@ from contextlib import suppress
 from typing import Any
 
 import pytest
+import uvloop
 
 from proxy.cache.named_cache import NamedCache
 from proxy.http.connection import HEAD_BYTES
@@ -20,7 +21,7 @@ from tests.support.http_calls import exchange, get, listener_of, listening
 
 
 def run(scenario: Coroutine[Any, Any, None]) -> None:
-    asyncio.run(asyncio.wait_for(scenario, 60))
+    uvloop.run(asyncio.wait_for(scenario, 60))
 
 
 def system() -> FakeSystem:
