@@ -22,6 +22,7 @@ from proxy.port.watching import TEXTS as TEXTS_OF_READS
 from proxy.port.watching import ReadView, Watcher
 
 EVERY = 1.0
+KEPT = 3.0  # seconds that the last look is kept
 READS_EVERY = 0.25
 MANY = 20  # members of a JSON object that are written in one step
 
@@ -150,6 +151,7 @@ class Live:
         self._overviews = overviews
         self._moment: Moment | None = None
         self._making: asyncio.Task[Moment] | None = None
+        self._number = 0
 
     async def now(self) -> Moment:
         """At most EVERY old."""
@@ -162,11 +164,17 @@ class Live:
     async def _make(self) -> Moment:
         try:
             overview = await self._overviews.look()
-            number = self._moment.number + 1 if self._moment is not None else 1
-            self._moment = Moment(number, overview, self._moment)
-            return self._moment
+            self._number += 1
+            self._moment = moment = Moment(self._number, overview, self._moment)
+            asyncio.get_running_loop().call_later(KEPT, self._forget, moment)
+            return moment
         finally:
             self._making = None
+
+    def _forget(self, moment: Moment) -> None:
+        """Nobody has looked since: of thousands of caches it is some megabytes."""
+        if self._moment is moment:
+            self._moment = None
 
     async def events(self, *, texts: bool) -> AsyncGenerator[bytes, None]:
         """A stream's events, without end."""

@@ -12,6 +12,9 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from time import monotonic, perf_counter, time
+from weakref import ReferenceType, ref
+
+import structlog
 
 from dataflow.readers.reader import held_bytes
 from planner.explain import PlanGraph, explain, graph
@@ -37,7 +40,9 @@ from proxy.port.overview import (
     UpqueriesView,
 )
 from proxy.source.source import Source
-from sqltypes.errors import UnknownCache
+from sqltypes.errors import UnknownCache, UpwellError
+
+log = structlog.get_logger("upwell")
 
 SAMPLED = 5.0  # seconds between two rows of the last hour
 HOUR = 3600.0
@@ -56,9 +61,9 @@ SHORTEST = 0.5  # seconds over which rates are told, at least
 
 @dataclass(slots=True)
 class Measured:
-    """Of one cache. `us`: as `NamedCache.quantiles_us`."""
+    """Of one cache, which this does not keep. `us`: as `NamedCache.quantiles_us`."""
 
-    cache: NamedCache
+    cache: ReferenceType[NamedCache]
     bytes: int
     us: tuple[float, float, float, float]
     tables: list[str]
@@ -192,7 +197,7 @@ class Overviews:
     async def _measure(self, slices: Slices) -> None:
         """What takes time: of caches that are new, and of some others in turn."""
         caches = self._catalog.caches
-        for name in [name for name, found in self._measured.items() if caches.get(name) is not found.cache]:
+        for name in [name for name, found in self._measured.items() if caches.get(name) is not found.cache()]:
             del self._measured[name]
             self._turns.remove(name)
         for name, cache in list(caches.items()):
@@ -204,7 +209,8 @@ class Overviews:
         for _ in range(len(self._turns)):
             name = self._turns[0]
             self._turns.rotate(-1)
-            self._measured[name] = _measured(self._measured[name].cache)
+            if name in caches:
+                self._measured[name] = _measured(caches[name])
             await slices.turn()
             if perf_counter() >= until:
                 break
@@ -254,15 +260,16 @@ class Overviews:
                 )
                 for info in found
             ]  # fmt: skip
+        except UpwellError as error:
+            log.warning("passed_queries_not_listed", why=str(error))
         finally:
             self._listed.set()
 
 
 def _measured(cache: NamedCache) -> Measured:
     size = held_bytes(cache.reader) if cache.reader is not None else 0
-    return Measured(
-        cache, size, cache.quantiles_us(), [f"{schema}.{table}" for schema, table in sorted(cache.relations)]
-    )
+    tables = [f"{schema}.{table}" for schema, table in sorted(cache.relations)]
+    return Measured(ref(cache), size, cache.quantiles_us(), tables)
 
 
 def _fill(fill: FillProgress) -> FillView:

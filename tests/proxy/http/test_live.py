@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import weakref
 from collections.abc import AsyncIterator, Coroutine, Mapping
 from contextlib import aclosing
 from dataclasses import replace
@@ -159,6 +160,20 @@ def test_a_client_that_has_missed_a_difference_gets_a_whole_one() -> None:
             assert parsed(await anext(events))[0][0] == "overview"
             while (await live.now()).number < 3:
                 await asyncio.sleep(0)
+            assert parsed(await anext(events))[0][0] == "overview"
+
+    run(scenario())
+
+
+def test_nothing_is_kept_of_a_look_once_nobody_looks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("proxy.http.live.KEPT", 0.05)
+
+    async def scenario() -> None:
+        live = Live(looked_at())
+        moment = weakref.ref(await live.now())
+        while moment() is not None:
+            await asyncio.sleep(0)
+        async with aclosing(live.events(texts=True)) as events:
             assert parsed(await anext(events))[0][0] == "overview"
 
     run(scenario())
