@@ -78,6 +78,11 @@ screen: $(RUN_READY) $(if $(BY_SPARK),spark)  ## run the demo and put its first 
 	@$(COMPILE)
 	@UPSTREAM= $(PY) -m examples.lobsters.run --demo --readme $(if $(BY_SPARK),--spark) $(ARGS)
 
+.PHONY: pictures
+pictures: $(DEV_READY)  ## take the pictures of the page at / for README and docs anew: five minutes: ARGS='--seconds 60'
+	@$(COMPILE)
+	@UPSTREAM= $(PY) -m integration.http.pictures $(ARGS)
+
 ##@ to work on it
 .PHONY: dev
 dev: $(DEV_READY)  ## set up .venv for working on the project
