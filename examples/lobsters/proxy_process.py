@@ -179,6 +179,11 @@ class ProxyProcess:
         except subprocess.TimeoutExpired:
             return None
 
+    def again(self) -> None:
+        """Another process, on the same ports and the same state. Requires: this one has ended. Raises ProxyFailed."""
+        self._process = self._start({"grpc": self.grpc_port, "http": self.http_port, "mysql": self.mysql_port})
+        self.wait_ready().close()
+
     def kill(self) -> None:
         """SIGKILL, and its end."""
         self._process.kill()

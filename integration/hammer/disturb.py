@@ -19,7 +19,7 @@ import pymysql
 
 from examples.lobsters.load import DATABASE as SAMPLE
 from examples.lobsters.proxy_process import ProxyProcess
-from integration.hammer.judge import SWAPS, Finding, History
+from integration.hammer.judge import MUST_COUNT, SWAPS, Finding, History
 from integration.hammer.readers import Trouble
 from integration.hammer.sessions import APP, THIRD
 from integration.hammer.tables import DATABASE, VERSIONED
@@ -235,6 +235,19 @@ def stall(scene: Scene) -> None:
     scene.tally["stalls"] += 1
 
 
+def restart_proxy(scene: Scene) -> None:
+    """The proxy ends, or is killed, and another process takes up its snapshot while others write."""
+    with scene.outage():
+        if scene.rng.random() < 0.5:
+            scene.proxy.kill()
+        else:
+            scene.proxy.stop()
+        scene.pause.wait(scene.rng.random())
+        scene.proxy.again()
+    scene.tally.pop(MUST_COUNT, None)  # the process that had counted them is no more
+    scene.tally["restarts of the proxy"] += 1
+
+
 def recreate(scene: Scene) -> None:
     """A cache is dropped and made again."""
     name = scene.rng.choice(list(VERSIONED))
@@ -279,8 +292,8 @@ def show_commits_at_once(server: Server) -> None:
 
 DISTURBANCES: tuple[Callable[[Scene], None], ...] = (
     kill_upqueries, kill_idle, kill_stream, kill_all, rotate, flush_tables, purge, purge_what_is_needed, restart_clean,
-    restart_after_crash, alter, alter, swap, swap, big_transaction, stall, recreate, recreate_by_sql, kill_sessions,
-    kill_sessions, show_late, show_late,
+    restart_after_crash, alter, alter, swap, swap, big_transaction, stall, restart_proxy, recreate, recreate_by_sql,
+    kill_sessions, kill_sessions, show_late, show_late,
 )  # fmt: skip
 
 

@@ -21,6 +21,7 @@ SWAPS: Group = -1  # the group whose version says how often the two swapped tabl
 MIX, IMPOSSIBLE, STALE, AHEAD, BACK, SHAPE = "mix", "impossible", "stale", "ahead", "back", "shape"
 
 parse = lru_cache(maxsize=512)(GtidSet.parse)
+MUST_COUNT = "mixed snapshots that must be counted"
 
 
 class Outcome(Enum):

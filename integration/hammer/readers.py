@@ -25,7 +25,7 @@ from integration.hammer.tables import GROUPS, VERSIONED, Read, Values
 from integration.hammer.writers import IMPATIENT, RECONNECT, Worker
 from integration.servers.mysql_server import Server
 from upwell.client import Client
-from upwell.errors import CannotFill, DeadlinePassed, Unavailable, UnknownCache, UpwellError
+from upwell.errors import CannotFill, DeadlinePassed, Unauthenticated, Unavailable, UnknownCache, UpwellError
 from upwell.rows import Answer
 
 TIMEOUT = 20.0  # seconds that a read may take, reconnections included
@@ -45,7 +45,8 @@ class Trouble:
     def excuses(self, error: UpwellError, cache: str, begun: float) -> bool:
         if isinstance(error, UnknownCache):
             return cache == self.remade
-        known = isinstance(error, Unavailable | DeadlinePassed) or error.errno in INTERRUPTED
+        ended = isinstance(error, Unavailable | DeadlinePassed | Unauthenticated) or error.reason == "cancelled"
+        known = ended or error.errno in INTERRUPTED
         return known and begun < self.until
 
 

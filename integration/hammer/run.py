@@ -120,6 +120,7 @@ def hammer(
             f"--verify-new-caches={32 if checks else 'off'}",
             f"--ahead-fills={'on' if ahead else 'off'}",
             f"--memory-limit={MEMORY[0] if brief else rng.choice(MEMORY)}",
+            "--snapshot=1s",
             "--log-json",
         ]
         upstream = server.url.replace("root@", f"{USER}@")

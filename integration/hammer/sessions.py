@@ -14,7 +14,7 @@ from typing import Any
 
 import pymysql
 
-from integration.hammer.judge import SWAPS, Finding, Group, History, Seen, judge
+from integration.hammer.judge import MUST_COUNT, SWAPS, Finding, Group, History, Seen, judge
 from integration.hammer.readers import INTERRUPTED, Trouble, shows
 from integration.hammer.session_judge import LOCKED, NOT_COUNTED, Floor, OneState, stale
 from integration.hammer.tables import DATABASE, GROUPS, VERSIONED
@@ -329,7 +329,7 @@ class TransactionReader(SessionWorker):
         how = "of hits only" if not state.opened else "of MySQL only" if not state.hits else "of both"
         self.tally[f"{self.kind} transactions {how}"] += 1
         self.tally["mixed snapshots seen"] += state.mixed
-        self.tally["mixed snapshots that must be counted"] += state.must_count
+        self.tally[MUST_COUNT] += state.must_count
 
 
 class CommittedReader(SessionWorker):
@@ -358,7 +358,7 @@ class CommittedReader(SessionWorker):
 
 def not_counted(tally: Counter[str], counted: int) -> list[Finding]:
     """Mixed snapshots that the proxy must have counted, and has not."""
-    must = tally["mixed snapshots that must be counted"]
+    must = tally[MUST_COUNT]
     if counted >= must:
         return []
     return [Finding(NOT_COUNTED, f"{must} transactions had a mixed snapshot, {counted} are counted")]
