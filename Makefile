@@ -20,7 +20,7 @@ SERVED := upwell proxy bulk external_upquery vstream dataflow planner gtid_track
 # Compiled modules that are not of the sources beside them run nothing.
 COMPILE = { $(PY) -m compileall -qq $(SERVED) || true; } && $(PY) -m upwell.form
 
-# Given on the command line: make run UPSTREAM=mysql://user:password@host:port[/database] SCALE=small
+# Given on the command line: make run UPSTREAM=mysql://user:password@host:port[/database] SCALE=tiny
 # or UPSTREAM='vitess://user:password@host:port/keyspace?grpc=host:port', with ARGS=--load to load the sample first
 UPSTREAM ?=
 SCALE ?=
