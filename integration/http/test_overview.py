@@ -55,6 +55,7 @@ def test_an_overview_of_a_proxy_at_work(mysql: Server, database: str, tmp_path: 
             assert seen["source"]["up"] and seen["source"]["position"] and seen["ready"] == ""
             assert seen["reads"]["hits"] == cache["hits"] and seen["memory"]["used"] > 0
             queries = {query["query"]: query["cacheable"] for query in seen["queries"]}
+            assert all(query["id"] for query in seen["queries"])
             assert queries["SELECT name FROM item WHERE owner = ?"] == "yes" and queries["SELECT RAND()"] == "no"
 
             plan = await asyncio.to_thread(got, proxy, "/v1/caches/joined/plan")

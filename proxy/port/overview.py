@@ -127,8 +127,10 @@ class CacheView:
 
 @dataclass
 class QueryView:
-    """A query that MySQL answers. `cacheable`: yes, no, or unknown. `seen`: seconds since 1970."""
+    """A query that MySQL answers. `id`: CREATE CACHE FROM QUERY takes it. `cacheable`: yes, no, or unknown. `seen`:
+    seconds since 1970."""
 
+    id: str
     query: str
     database: str
     count: int

@@ -255,7 +255,7 @@ class Overviews:
             found = await self._proxied.listed(lambda entry: True, MOST_QUERIES)
             self._queries = [
                 QueryView(
-                    info.query, info.database, info.count, round(info.p50_us, 1), round(info.total_ms, 3),
+                    info.id, info.query, info.database, info.count, round(info.p50_us, 1), round(info.total_ms, 3),
                     CACHEABLE[info.cacheable], info.reason, info.seen,
                 )
                 for info in found

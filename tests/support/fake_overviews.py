@@ -26,7 +26,7 @@ GRAPH = PlanGraph(
     (Node("db.t", "table", "db.t"), Node("a0", "arrangement", "rows t(id)"), Node("reader", "reader", "reader(id)")),
     (Edge("db.t", "a0"), Edge("a0", "reader", "t")),
 )
-QUERY = QueryView("SELECT * FROM t WHERE id = ?", "db", 12, 850.0, 10.2, "yes", "maintain", 1_700_000_000.0)
+QUERY = QueryView("q1a2b3c", "SELECT * FROM t WHERE id = ?", "db", 12, 850.0, 10.2, "yes", "maintain", 1_700_000_000.0)
 
 
 def view(info: CacheInfo) -> CacheView:
