@@ -36,6 +36,11 @@ from sqltypes.errors import ConfigError, UnknownCache
 log = structlog.get_logger("upwell")
 
 Apply = Callable[[Config], None]
+VALUES = (
+    "max-staleness", "clock-tolerance", "upquery-timeout", "warm-up", "spark-min-rows", "grpc-query", "ahead-fills",
+    "exact-fills", "otel-query-text",
+)  # fmt: skip
+"""The settings that are one value at one place."""
 
 
 def limits_of(config: Config) -> CacheLimits:
@@ -148,6 +153,7 @@ class Running:
         sessions = dict.fromkeys(
             ("own-writes-wait", "mysql-connections", "mysql-idle-timeout", "mysql-max-packet"), self._sessions
         )
+        rules = dict.fromkeys(("transactions", "read-your-writes"), self._rules)
         certificates = {
             **dict.fromkeys(("mysql-tls-cert", "mysql-tls-key"), self._mysql_certificate),
             **dict.fromkeys(("grpc-tls-cert", "grpc-tls-key"), self._grpc_certificate),
@@ -155,15 +161,13 @@ class Running:
         return {
             **automatic,
             **sessions,
+            **rules,
             **certificates,
             **dict.fromkeys(("max-caches", "max-caches-per-account"), self._limits),
             "admin-users": self._admins,
             "memory-limit": self._memory,
             "snapshot": lambda config: self.restart.save_every(config.snapshot),
-            **dict.fromkeys(
-                ("max-staleness", "clock-tolerance", "upquery-timeout", "warm-up", "spark-min-rows", "grpc-query"),
-                self._values,
-            ),
+            **dict.fromkeys(VALUES, self._values),
             "log-level": lambda config: set_level(config.log_level),
             "verify-new-caches": self._verify,
             "check-sample": lambda config: self.router.sampler.sample(config.check_sample),
@@ -173,7 +177,7 @@ class Running:
         }
 
     def _values(self, config: Config) -> None:
-        """Those that are one value at one place."""
+        """Of VALUES."""
         router = self.router
         router.gate.max_staleness = config.max_staleness
         router.pump.timeout = config.upquery_timeout
@@ -181,6 +185,10 @@ class Running:
         router.fills.bulk.spark_min_rows = config.spark_min_rows
         self.clock.tolerance = config.mysql.clock_tolerance
         self.grpc.service.own_sql = config.grpc_query
+        self.guard.engine.inserting.ahead_fills = config.ahead_fills
+        self.guard.engine.state.hot_keys.enabled = config.exact_fills
+        if router.spans is not None:
+            router.spans.texts = config.otel_query_text
 
     def _memory(self, config: Config) -> None:
         self.guard.keep_below(config.memory_limit)
@@ -195,6 +203,10 @@ class Running:
 
     def _sessions(self, config: Config) -> None:
         self.mysql.shared.options = mysql_options(config)
+
+    def _rules(self, config: Config) -> None:
+        self._sessions(config)
+        self.router.changes.note()  # what sessions have at hand of hits was so by the other rules
 
     def _verify(self, config: Config) -> None:
         earning = self.router.earning

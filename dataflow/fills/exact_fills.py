@@ -29,12 +29,12 @@ class HotKeys:
     """
 
     def __init__(self, enabled: bool) -> None:
-        self._enabled = enabled
+        self.enabled = enabled
         self.by_reader: dict[ReaderNode, dict[Key, tuple[int, int]]] = {}
 
     def dropped(self, reader: ReaderNode, key: Key) -> None:
         """A fill of the key could not be cut: a transaction of Q touches it."""
-        if not self._enabled or isinstance(reader.plan.reader.root, AnswerArrangement):
+        if not self.enabled or isinstance(reader.plan.reader.root, AnswerArrangement):
             return  # an answer goes with the next change anyway
         keys = self.by_reader.setdefault(reader, {})
         count, due = keys.pop(key, (0, CONFLICTS))
@@ -53,7 +53,7 @@ class HotKeys:
     def due(self, reader: ReaderNode, keys: Iterable[Key]) -> bool:
         """Is one of the keys to be filled by an exact upquery?"""
         remembered = self.by_reader.get(reader)
-        return remembered is not None and any(_due(remembered.get(key)) for key in keys)
+        return self.enabled and remembered is not None and any(_due(remembered.get(key)) for key in keys)
 
     def batches(
         self, reader: ReaderNode, keys: dict[Key, Params], most: int, seconds: float

@@ -38,7 +38,7 @@ class Inserting:
         self._fills = fills
         self._waits = fills.waits
         self._reads = reads
-        self._ahead_fills = ahead_fills
+        self.ahead_fills = ahead_fills
 
     def add(self, fill: Fill) -> list[Effect]:
         """An answer that has come. It is inserted, or waits for the position."""
@@ -139,7 +139,7 @@ class Inserting:
         """Nobody waits for it: who does must be told at the position. What is to be compared first must be at the
         position, too. Of what no read asked for it is told at the position which keys are held."""
         waited_for = any(read.waiter in self._reads.waiting for read in fill.reads)
-        free = self._ahead_fills and not waited_for and fill.unasked is None and not fill.checks.doubtful()
+        free = self.ahead_fills and not waited_for and fill.unasked is None and not fill.checks.doubtful()
         return free and self._state.may_stand_ahead(fill)
 
     def _insert_ahead(self, fill: Fill) -> None:

@@ -13,6 +13,7 @@ import structlog
 from integration.servers.mysql_server import Server
 from integration.support.grpc_app import Proxy, proxy_beside, run
 from integration.support.mysql_clients import Asker, connected
+from proxy.settings.quantities import Transactions
 from tests.support.waiting import until
 from upwell.aio import Client
 from upwell.errors import NotPermitted
@@ -33,6 +34,10 @@ def seen(proxy: Proxy) -> dict[str, Callable[[], object]]:
         "warm-up": lambda: router.fills.warm_up.enabled,
         "spark-min-rows": lambda: router.fills.bulk.spark_min_rows,
         "grpc-query": lambda: running.grpc.service.own_sql,
+        "ahead-fills": lambda: app.engine.inserting.ahead_fills,
+        "exact-fills": lambda: app.engine.state.hot_keys.enabled,
+        "transactions": lambda: mysql.shared.transactions,
+        "read-your-writes": lambda: mysql.shared.read_your_writes,
         "own-writes-wait": lambda: mysql.shared.options.own_writes_wait,
         "mysql-connections": lambda: mysql.shared.options.connections,
         "mysql-idle-timeout": lambda: mysql.shared.options.idle,
@@ -41,6 +46,7 @@ def seen(proxy: Proxy) -> dict[str, Callable[[], object]]:
         "max-caches-per-account": lambda: app.catalog.limits.per_account,
         "verify-new-caches": lambda: router.earning.wanted,
         "check-sample": lambda: router.sampler._share,
+        "snapshot": lambda: running.restart._least,
         "shutdown-delay": lambda: app.config.shutdown_delay,
         "check": lambda: app.config.check,
     }
@@ -52,6 +58,10 @@ VALUES: dict[str, tuple[str, object]] = {
     "upquery-timeout": ("4s", 4.0),
     "warm-up": ("on", True),
     "spark-min-rows": ("99", 99),
+    "ahead-fills": ("off", False),
+    "exact-fills": ("off", False),
+    "transactions": ("strict", Transactions.STRICT),
+    "read-your-writes": ("off", False),
     "own-writes-wait": ("2s", 2.0),
     "mysql-connections": ("17", 17),
     "mysql-idle-timeout": ("600s", 600.0),
@@ -60,12 +70,13 @@ VALUES: dict[str, tuple[str, object]] = {
     "max-caches-per-account": ("6", 6),
     "verify-new-caches": ("9", 9),
     "check-sample": ("0.25", 0.25),
+    "snapshot": ("7m", 420.0),
     "shutdown-delay": ("1s", 1.0),
     "check": ("false", False),
     "grpc-query": ("off", False),
 }
 SHOWN_BELOW = {"memory-limit", "log-level", "auto-cache", "auto-cache-reads", "auto-cache-time", "auto-cache-memory",
-               "admin-users", "access-log-sample"}  # fmt: skip
+               "admin-users", "access-log-sample", "otel-query-text"}  # fmt: skip
 
 
 def test_each_setting_that_can_change_is_in_effect_at_once(mysql: Server, database: str, tmp_path: Path) -> None:
@@ -195,6 +206,64 @@ def test_caches_that_were_not_checked_are_once_checks_are_switched_on(
             assert proxy.app.router.earning.counters["trust_agrees"] >= 3
             await proxy.client.set("verify-new-caches", "off")
             await until(lambda: cache.trust is None)
+
+    run(scenario)
+
+
+def test_hits_in_transactions_stop_and_come_back_with_the_setting(mysql: Server, database: str, tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with proxy_beside(mysql, database, tmp_path) as proxy:
+            await proxy.write(TABLE, "INSERT INTO stories VALUES (1, 'one'), (2, 'two')")
+            await proxy.client.create_cache("SELECT title FROM stories WHERE id = ?", name="s", database=database)
+            asker, writer = await connected(proxy), await connected(proxy)
+            for key in (1, 2):
+                await asker.until_hit(BY_ID, key)
+            await asker.ask("SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ")
+            await asker.until_hit(BY_ID, 1)
+            await asker.ask("BEGIN")
+            assert await asker.served(BY_ID, 1) == "hit"
+            await proxy.client.set("transactions", "off")
+            assert await asker.served(BY_ID, 2) == "passed"
+            await writer.ask("UPDATE stories SET title = 'later'")
+            await proxy.caught_up()
+            await proxy.client.set("transactions", "on")
+            rows, *_ = await asker.read(BY_ID, 2)
+            assert rows == (("two",),), "as the transaction was shown"
+            await asker.ask("COMMIT")
+            assert await asker.ask(BY_ID, 2) == (("later",),)
+            await asker.close()
+            await writer.close()
+
+    run(scenario)
+
+
+def test_a_changed_tolerance_of_the_clock_gives_no_answer_of_another_moment(
+    mysql: Server, database: str, tmp_path: Path
+) -> None:
+    query = "SELECT COUNT(*) AS c FROM stories WHERE posted <= NOW()"
+
+    async def scenario() -> None:
+        async with proxy_beside(mysql, database, tmp_path, clock_tolerance="86400s") as proxy:
+            await proxy.write(
+                "CREATE TABLE stories (id BIGINT PRIMARY KEY, posted DATETIME)", "INSERT INTO stories VALUES (1, NOW())"
+            )
+            asker = await connected(proxy)
+            await asker.ask("CREATE CACHE FROM SELECT COUNT(*) AS c FROM stories WHERE posted <= ?")
+
+            async def hit() -> int:
+                async with asyncio.timeout(60):
+                    while True:
+                        rows, served, _ = await asker.read(query)
+                        if served == "hit":
+                            return int(rows[0][0])
+
+            assert await hit() == 0, "of the day's beginning"
+            await asker.ask("SET UPWELL clock-tolerance = 0s")
+            for _ in range(3):
+                assert await hit() == 1, "of now"
+            await asker.ask("SET UPWELL clock-tolerance = DEFAULT")
+            assert await hit() == 0
+            await asker.close()
 
     run(scenario)
 

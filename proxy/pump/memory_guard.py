@@ -69,7 +69,7 @@ class MemoryGuard:
     """
 
     def __init__(self, engine: Engine, limit: int, resident: Callable[[], int] = resident_bytes) -> None:
-        self._engine = engine
+        self.engine = engine
         self._limit = limit
         self._resident = resident
         self._start = resident()
@@ -85,12 +85,12 @@ class MemoryGuard:
         """The limit is another one from now on. What is too much goes in steps; the ring of transactions, a tenth of
         the limit at most, with what comes."""
         self._limit = limit
-        self._engine.state.ring.max_weight = ring_bytes(limit)
+        self.engine.state.ring.max_weight = ring_bytes(limit)
         self._apply()
 
     def tick(self) -> None:
         """Looks at the process and sets the engine's limit."""
-        used, evicted = self._engine.memory.used, self._engine.sieve.evicted
+        used, evicted = self.engine.memory.used, self.engine.sieve.evicted
         grown = self._resident() - self._start
         if used > self._most_used or evicted != self._evicted:
             self._charged += max(0, grown - self._most_grown)
@@ -102,13 +102,13 @@ class MemoryGuard:
         self._apply()
         if self.factor > TOLD_FACTOR and not self._told:
             self._told = True
-            log.warning("memory_limit_lowered", limit=self._limit, held=self._engine.limit.bytes, why=WHY_LOWERED)
+            log.warning("memory_limit_lowered", limit=self._limit, held=self.engine.limit.bytes, why=WHY_LOWERED)
 
     def check_invariants(self) -> None:
         assert 0 <= self._charged <= self._most_grown, "more is charged than has grown"
         assert 1.0 <= self.factor <= MOST_FACTOR, self.factor
 
     def _apply(self) -> None:
-        limit = self._engine.limit
+        limit = self.engine.limit
         limit.bytes = int(self._limit / self.factor)
         limit.keep()

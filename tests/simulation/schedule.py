@@ -50,6 +50,7 @@ PHASES = (
 )
 RARE = 0.012
 SLICING = 0.3  # of the schedules
+EMPTYING, EMPTIED = 0.15, 0.01  # of the schedules; of their steps
 MEANWHILE = 0.02  # of their steps: a cache comes while a large transaction is under way
 ALIKE = alike()
 
@@ -57,10 +58,13 @@ ALIKE = alike()
 class Schedule:
     """The draws of one seed."""
 
+    emptying = EMPTYING  # the part of schedules with such
+
     def __init__(self, seed: int) -> None:
         self._seed = seed
         self._rng = rng = random.Random(seed)
         self._apart = random.Random(~seed)  # of its own: what was let go changes nothing else
+        self._emptying = random.Random(5 * seed + 2)  # likewise: caches that somebody empties
         self._slicing = random.Random(3 * seed + 1)  # likewise: what a large transaction does to others
         self._in_place = random.Random(11 * seed + 2506)  # likewise: which of its changes have no drafts
         self._reading = random.Random(5 * seed + 3)  # likewise: which rows the stream does not read
@@ -72,6 +76,7 @@ class Schedule:
         self._hot = rng.random() < 0.5  # reads and changes keep to few
         self._failovers = rng.random() < 0.4
         self._widths = WIDTHS if rng.random() < 0.7 else MANY
+        self._emptied = self._emptying.random() < self.emptying
         self._apart_soon = self._apart.choice((0.3, 0.02))
         self._commits = 0
         sizes = self._sizes() if self._slicing.random() < SLICING else ()
@@ -121,6 +126,8 @@ class Schedule:
                 simulation.perform(other)
             if simulation.engine.memory.remains and self._apart.random() < self._apart_soon:
                 simulation.perform(("take_apart", self._apart.randint(1, 8)))
+            if self._emptied and simulation.engine.graph.readers and self._emptying.random() < EMPTIED:
+                simulation.perform(("empty", self._emptying.randrange(100)))
             if simulation.setup.sizes and self._slicing.random() < MEANWHILE:
                 for other in self._opened_meanwhile(simulation):
                     simulation.perform(other)

@@ -209,6 +209,12 @@ class Simulation(Following):
             self.counts["evictions"] += 1
             self._touched = True
 
+    def do_empty(self, at: int) -> None:
+        readers = list(self.engine.graph.readers.values())
+        self.handle(self.engine.empty(readers[at % len(readers)]))
+        self.counts["emptied"] += 1
+        self._touched = True
+
     def do_take_apart(self, most: int) -> None:
         self.engine.memory.remains.take_apart(most)
         self.counts["taken_apart"] += 1

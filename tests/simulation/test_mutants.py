@@ -24,9 +24,9 @@ def test_rules_have_names_of_their_own() -> None:
 
 def test_a_seed_that_shows_nothing_any_more_is_followed_by_the_search() -> None:
     """As after a change of the simulation."""
-    mutant = next(mutant for mutant in MUTANTS if mutant.rule == "an answer waits for the position")
-    found = catch(mutant)
-    assert found.error and found.schedules > 1, "schedules before it show nothing"
+    soon = [mutant for mutant in MUTANTS if 1 < SEEDS.get(mutant.name, 0) < 10]
+    mutant, found = next((one, found) for one in soon if (found := catch(one)).schedules > 1)
+    assert found.error
     again = catch(mutant, known=1)
     assert (again.seed, again.schedules) == (found.seed, found.schedules + 1)
     assert catch(mutant, known=found.seed).schedules == 1

@@ -359,6 +359,8 @@ class Trials(Simulation):
 class TrialSchedule(Schedule):
     """A schedule with comparisons, which a seed of their own draws."""
 
+    emptying = 0.0  # what is emptied is compared no more
+
     def __init__(self, seed: int) -> None:
         super().__init__(seed)
         self._trials = random.Random(~seed)

@@ -95,7 +95,7 @@ def test_switched_off_no_upquery_is_exact() -> None:
     rig = Rig(ROWS)
     rig.engine.state.hot_keys = HotKeys(enabled=False)
     assert not any(conflict(rig) for _ in range(2 * CONFLICTS))
-    assert Engine(gtids(1), 1 << 20, lambda: 0.0, exact_fills=False).state.hot_keys._enabled is False
+    assert Engine(gtids(1), 1 << 20, lambda: 0.0, exact_fills=False).state.hot_keys.enabled is False
 
 
 def test_what_is_not_maintained_and_what_is_slow_is_never_locked() -> None:
