@@ -29,6 +29,7 @@ EVERYTHING: Mapping[str, Any] = {
     "replicas": 3,
     "settings": {"memory-limit": "1GiB", "max-caches": 1000000, "auto-cache-memory": 0.25, "log-json": False},
     "caches": [{"name": "story", "sql": 'SELECT `a`, "<b>" FROM s\nWHERE id = ?', "database": "shop"}],
+    "env": [{"name": "OTEL_EXPORTER_OTLP_ENDPOINT", "value": "http://collector:4318"}],
     "mysql": {"tlsSecretName": "mysql-tls", "service": {"type": "LoadBalancer", "annotations": {"a": "b"}}},
     "grpc": {"enabled": True, "tlsSecretName": "grpc-tls", "tokenSecretName": "grpc-token"},
     "persistence": {"enabled": True, "size": "5Gi", "storageClassName": "fast"},
@@ -130,6 +131,13 @@ def test_upwell_understands_its_settings(tmp_path: Path) -> None:
     assert (config.mysql.listen.host, config.mysql.listen.port, config.shutdown_delay) == ("0.0.0.0", 3307, 10.0)
     assert (config.grpc_listen.host, config.grpc_token) == ("0.0.0.0", "a-token")
     assert config.state_dir == Path("/var/lib/upwell")
+
+
+def test_variables_are_the_containers(tmp_path: Path) -> None:
+    (container,) = first(objects(rendered(tmp_path, EVERYTHING)), "StatefulSet")["spec"]["template"]["spec"][
+        "containers"
+    ]
+    assert container["env"] == EVERYTHING["env"]
 
 
 def test_without_settings_grpc_is_the_pods_own(tmp_path: Path) -> None:
