@@ -38,7 +38,9 @@ class Terminal:
     def __init__(self, folder: Path, columns: int = 100, rows: int = 30) -> None:
         self._program, variables = tmux()
         self._socket = folder / "tmux"
-        self._environment = {**os.environ, **variables, "LANG": "C.UTF-8", "LC_ALL": "C.UTF-8"}
+        # These would tell programs a size that is not the terminal's.
+        inherited = {name: value for name, value in os.environ.items() if name not in ("COLUMNS", "LINES")}
+        self._environment = {**inherited, **variables, "LANG": "C.UTF-8", "LC_ALL": "C.UTF-8"}
         self._run("-f", "/dev/null", "new-session", "-d", "-x", str(columns), "-y", str(rows), "sh")
         self.run(f"PS1={PROMPT}")
         self.until(lambda text: text.rstrip().endswith(PROMPT) and not text.rstrip().endswith(f"={PROMPT}"))
