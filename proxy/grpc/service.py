@@ -300,7 +300,7 @@ class UpwellService:
 
     async def flush_cache(self, request: bytes, context: Timed) -> bytes:
         self.check_own_sql("FlushCache")
-        keys = self._system.caches.flush(pb.FlushCacheRequest.FromString(request).name)
+        keys = await self._system.caches.flush(pb.FlushCacheRequest.FromString(request).name)
         return pb.FlushCacheResponse(keys=keys).SerializeToString()
 
     async def list_caches(self, request: bytes, context: Context) -> bytes:

@@ -264,9 +264,9 @@ class Caches(Protocol):
         """`only_of`: the account that must have made it. Raises UnknownCache, ConfigError."""
         ...
 
-    def flush(self, name: str) -> int:
-        """Empties a cache, which stays, and what it shares with others. How many keys it has held. Raises
-        UnknownCache."""
+    async def flush(self, name: str) -> int:
+        """Empties a cache, which stays, and what it shares with others: afterwards nothing of what was held before is.
+        How many keys it has held. Raises UnknownCache."""
         ...
 
     async def listed(self) -> list[CacheInfo]:

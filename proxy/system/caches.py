@@ -10,7 +10,7 @@ from planner.explain import dot, explain
 from planner.matcher import QueryMatcher
 from proxy.cache.named_cache import NamedCache
 from proxy.catalog.catalog import Catalog
-from proxy.loop.slices import in_slices
+from proxy.loop.slices import Slices, in_slices, taken
 from proxy.port.api import CacheInfo, ParameterValue
 from proxy.port.made_by import BY_GRPC, MadeBy
 from proxy.read.host import ReadHost
@@ -70,12 +70,23 @@ class Caches:
         await self._catalog.drop(name, only_of=only_of)
         self._close_dropped()
 
-    def flush(self, name: str) -> int:
-        cache = self._catalog.get(name)
-        if cache.reader is None:  # it holds nothing, as long as it has no plan
+    async def flush(self, name: str) -> int:
+        reader, turns = self._catalog.get(name).reader, Slices()
+        if reader is None:  # it holds nothing, as long as it has no plan
             return 0
-        keys = len(cache.reader.entries)
-        self._host.pump.empty(cache.reader)
+        keys = len(reader.entries)
+        for held in taken(list(reader.entries.values())):
+            if held.alive and held.watch is None:
+                reader.drop(held)
+            await turns.turn()
+        for node in reader.nodes:
+            for entry in taken(list(node.entries.values())):
+                if node.entries.get(entry.key) is entry:
+                    node.discard(entry)
+                await turns.turn()
+        self._host.engine.sieve.prune_soon()  # of the places of those keys
+        if reader.installed:
+            self._host.pump.empty(reader)  # what has come meanwhile, and what is ahead of the position
         return keys
 
     def automatic(self) -> list[NamedCache]:

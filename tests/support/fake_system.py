@@ -232,7 +232,7 @@ class FakeCaches(dict[str, FakeCache]):
         cache.held.clear()
         del self[name]
 
-    def flush(self, name: str) -> int:
+    async def flush(self, name: str) -> int:
         held = len(self.open(name, "").held)
         self[name].held.clear()
         return held

@@ -132,7 +132,7 @@ async def run(command: Command, system: System, session: SessionView) -> ResultT
         case DropCache():
             return await _drop(command, system, session)
         case FlushCache():
-            return _flush(command, system, session)
+            return await _flush(command, system, session)
         case ShowCaches():
             return await _show_caches(command, system, session)
         case ShowProxiedQueries():
@@ -218,9 +218,10 @@ async def _drop(command: DropCache, system: System, session: SessionView) -> Don
     return Done(f"cache {command.name!r} is dropped")
 
 
-def _flush(command: FlushCache, system: System, session: SessionView) -> Done:
+async def _flush(command: FlushCache, system: System, session: SessionView) -> Done:
     _check_own("empty", command.name, system, session)
-    return Done(f"cache {command.name!r} is empty: it held {system.caches.flush(command.name)} keys")
+    held = await system.caches.flush(command.name)
+    return Done(f"cache {command.name!r} is empty: it held {held} keys")
 
 
 # -- settings ----------------------------------------------------------------------------------------------------------
