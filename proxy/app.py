@@ -303,9 +303,9 @@ def begun(app: App) -> asyncio.Task[None]:
     """`keep`, begun, and before it to hold again what the last run held, if there is something: no hit is served until
     that is current."""
     router = app.router
-    if app.restart.begin(app.engine, app.catalog, app.stream, router.faults):
+    if app.restart.begin(app.engine, app.catalog, app.source, router.faults):
         router.gate.begins()
-        app.restart.restore(app.executor, router.gate.begins)
+        app.restart.restore(router.gate)
     return asyncio.get_running_loop().create_task(keep(app))
 
 
@@ -392,6 +392,8 @@ class StreamEvents:
             return
         if isinstance(event, Gap | Progress):
             self._router.accounts.changed()
+        if isinstance(event, Gap):
+            self._router.gate.empty()
         if isinstance(event, Ddl) and event.schema:
             self._catalog.schema_changed(event.tables)
         elif isinstance(event, Gap):

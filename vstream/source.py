@@ -49,8 +49,18 @@ class ChangeSource(Protocol):
         ...
 
     @property
+    def taken_up(self) -> Followed | None:
+        """From where it went on at its start; None: from where the source was."""
+        ...
+
+    @property
     def connected(self) -> bool:
         """True while transactions or heartbeats arrive."""
+        ...
+
+    @property
+    def recognised(self) -> bool:
+        """Whether what comes is known to go on from the position: the last transaction has come again, as it was."""
         ...
 
     @property

@@ -27,6 +27,7 @@ from sqltypes.expression import Key
 KEYS_OF_A_BLOCK = 250
 BYTES_OF_A_BLOCK = 256 << 10
 LARGE = 256 << 10  # bytes of an entry that is not written: to pickle it would be a long step
+MOST_LINKS = 200  # entries below a key that is written
 LOOKED_AT = 500  # keys, or entries, of a step
 PROTOCOL = 5
 
@@ -72,7 +73,7 @@ class Open:
 
 class Keeping:
     """One snapshot of some readers. `blocks` first, then `settle`. `keys`: how many are written; `left_out`: those of
-    which an entry is large or ahead. `hot`: of each block whether its keys were read lately."""
+    which an entry is large or ahead, or that have many. `hot`: of each block whether its keys were read lately."""
 
     def __init__(
         self, state: State, readers: Sequence[ReaderNode], most: int = KEYS_OF_A_BLOCK, looked_at: int = LOOKED_AT
@@ -123,7 +124,8 @@ class Keeping:
         """Writes a key, if all below it can be written."""
         block, nodes, shared = open_.block, self._nodes[open_.block.reader], self._shared[not open_.hot]
         deps = held.deps
-        if not deps:
+        if not deps or len(deps) > MOST_LINKS:
+            self.left_out += 1
             return
         for entry in deps:
             if entry.size > LARGE or entry.owner.entries.get(entry.key) is not entry:

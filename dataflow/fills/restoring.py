@@ -23,6 +23,7 @@ from sqltypes.errors import EvaluationError
 from sqltypes.expression import Key
 
 NOTHING: frozenset[int] = frozenset()
+MANY_ROWS = 2_000  # of one change: to note them all would be a long step, so nothing more of its nodes is inserted
 
 
 class Restoring:
@@ -51,6 +52,9 @@ class Restoring:
             return
         for change in event.changes:
             for node in self._by_table.get(change.table, ()):
+                if len(change.pairs) > MANY_ROWS:
+                    self._generations[node] = -1
+                    continue
                 try:
                     node.note_touched(change.table, change.pairs, self._seen[node])
                 except EvaluationError:
@@ -66,9 +70,9 @@ class Restoring:
         """Not while a large transaction is worked out: it has not read what would be inserted."""
         return self._state.under_way is None
 
-    def hold(self, pickled: tuple[Any, ...], void: Collection[int] = NOTHING) -> None:
-        """Holds a block that was read. `void`: the numbers of its entries that are not true. Requires: `may_hold`.
-        Raises whatever something does that is no block."""
+    def hold(self, pickled: tuple[Any, ...], void: Collection[int] = NOTHING, *, hot: bool = False) -> None:
+        """Holds a block that was read. `void`: the numbers of its entries that are not true. `hot`: its keys were read
+        lately. Requires: `may_hold`. Raises whatever something does that is no block."""
         block = Block(*pickled)
         reader, nodes = self._readers[block.reader], self._nodes[block.reader]
         if reader is None or not reader.installed:
@@ -78,9 +82,9 @@ class Restoring:
         links: Any  # an entry's key, or a list
         for key, params, links in zip(block.keys, block.params, block.links, strict=True):
             if links.__class__ is list:
-                self._link(reader, key, params, _found(nodes, links))
+                self._link(reader, key, params, _found(nodes, links), hot)
             else:
-                self._link(reader, key, params, root.get(links))
+                self._link(reader, key, params, root.get(links), hot)
         for entry in placed:
             if entry.dependents is None:
                 let_go_unneeded(entry)
@@ -100,12 +104,15 @@ class Restoring:
             placed.append(entry)
         return placed
 
-    def _link(self, reader: ReaderNode, key: Key, params: Any, links: Entry | tuple[Entry, ...] | None) -> None:
+    def _link(
+        self, reader: ReaderNode, key: Key, params: Any, links: Entry | tuple[Entry, ...] | None, hot: bool
+    ) -> None:
         """The key is held, and stale. None: what is below it is not all held."""
         if links is None or key in reader.entries:
             return
         held = Held(reader, key) if params is None else HeldFor(reader, key, params)
         held.links = links
+        held.visited = hot
         if isinstance(links, tuple):
             for entry in links:
                 add_dependent(entry, held)

@@ -141,11 +141,10 @@ def test_a_start_that_skips_the_catching_up_is_found(
     monkeypatch.setattr(BinlogSource, "start", skips)
     begin = Restart.begin
 
-    def believes(self: Restart, engine: Any, *rest: Any) -> bool:
+    def believes(self: Restart, engine: Any, catalog: Any, source: Any, faults: Any) -> bool:
         if self._reader is not None:
-            followed = self._reader.footer.followed
-            self._reader.footer.followed = replace(followed, position=engine.state.ring.position.freeze())
-        return begin(self, engine, *rest)
+            self._reader.footer.followed = source.stream.taken_up
+        return begin(self, engine, catalog, source, faults)
 
     monkeypatch.setattr(Restart, "begin", believes)
     with pytest.raises(AssertionError, match=r"by_id|counted|joined|first|evicted|ranged"):
@@ -308,7 +307,7 @@ def test_what_no_binlog_tells_makes_a_snapshot_untrue(mysql: Server, database: s
             assert not path.exists(), "nothing is held"
             await fill(proxy, "by_id", FillBy.DIRECT, KEYS["by_id"])
             await proxy.app.restart.save()
-            with closing(Reader(path, proxy.app.restart._source)) as reader:
+            with closing(Reader(path, proxy.app.restart._source_of(proxy.app.stream.history))) as reader:
                 assert reader.footer.keys == HELD["by_id"]
 
     run(scenario)

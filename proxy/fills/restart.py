@@ -10,10 +10,11 @@
        (`proxy/system/source_gate.py`).
 
 A snapshot is of what was true when it was written, and the binlog has what came after. What no binlog has (a write
-without it, history that was lost) makes it untrue: then the file is taken away at once.
+without it, history that was lost) makes it untrue: then the files are taken away at once. None is written while
+something is open that only this process can see the end of (`Source.followed`).
 
 Invariants:
-1. The file is there only if nothing has happened since that no binlog tells (`State.doubt`), as far as is known.
+1. A file is there only if nothing has happened since that no binlog tells (`State.doubt`), as far as is known.
 2. While the last snapshot is being restored no other is written.
 """
 
@@ -22,7 +23,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from functools import partial
 from pathlib import Path
 from time import monotonic, time
 from typing import Protocol
@@ -40,14 +40,24 @@ from planner.tree.plan import Mode
 from planner.tree.same import same
 from proxy.cache.named_cache import NamedCache
 from proxy.catalog.catalog import Catalog
-from proxy.fills.snapshot_file import WRITTEN_BY, Footer, KeptCache, Reader, Unusable, Writer, pickled, unpickled
+from proxy.fills.snapshot_file import (
+    WRITTEN_BY,
+    Footer,
+    KeptCache,
+    Reader,
+    Unusable,
+    Writer,
+    flush_folder,
+    pickled,
+    unpickled,
+)
 from proxy.loop.slices import Slices
 from proxy.port.faults import Faults
+from proxy.source.source import Source
 from proxy.state_dir.folder import digest_of
 from sqltypes.errors import OtherTypes, UpwellError
 from sqltypes.schema import ResultColumn
 from vstream.history import Followed
-from vstream.source import ChangeSource
 
 log = structlog.get_logger("upwell.restart")
 
@@ -55,49 +65,52 @@ REST = 50.0  # by how much the time from one snapshot to the next is longer than
 BLOCKS_AT_ONCE = 16  # that a thread writes or reads
 HEAD_START = 0.3  # seconds for which the stream waits while blocks are held
 PATIENCE = 30.0  # seconds that planning the caches may take
+FIXED = 5.0  # seconds that a position may take that is the stream's, too
 PAUSE = 0.05  # seconds between two questions to a source that does not answer
 
 
-class Asked(Protocol):
-    """The source, as far as it is asked here."""
+class Gate(Protocol):
+    """What keeps hits back (`proxy/system/source_gate.py`)."""
 
-    async def executed(self) -> GtidSet: ...
+    def begins(self, until: GtidSet | None = None) -> None: ...
+
+    def empty(self) -> None: ...
 
 
 class Restart:
-    """Of one source. `begin` follows `resume`, once there is what holds answers."""
+    """Of one source. `begin` follows `resume`, once there is what holds answers. `waits`: is the stream to wait?"""
 
     def __init__(self, folder: Path, source_of: Callable[[History], str], every: float | None) -> None:
         """`source_of`: from a history to the source's name in the folder. `every`: seconds, at least, from one snapshot
         to the next; None: nothing is written, or read."""
         self.noting: list[Restoring] = []  # who is told of each event of the stream
+        self.waits = False
         self._folder = folder
         self._source_of = source_of
         self._enabled = every is not None
-        self._path = folder
-        self._source = ""
+        self._every = self._least = every or 0.0
         self._reader: Reader | None = None  # of the snapshot that is to be restored
-        self.waits = False  # is the stream to wait?
         self._restoring: asyncio.Task[None] | None = None
         self._saving: asyncio.Task[None] | None = None
         self._saved_at = monotonic()
-        self._every = self._least = every or 0.0
-        self._doubts = self._keys = 0
+
+    def _file_of(self, source: str) -> Path:
+        return self._folder / f"held-{digest_of(source)}.snapshot"
 
     # -- the start -----------------------------------------------------------------------------------------------------
 
     async def resume(self, history: History) -> Followed | None:
         """As `vstream.source.Resume`: from where the stream is to go on."""
-        self._source = self._source_of(history)
-        self._path = self._folder / f"held-{digest_of(self._source)}.snapshot"
+        source = self._source_of(history)
+        path = self._file_of(source)
         if not self._enabled:
             return None
         try:
-            self._reader = await asyncio.to_thread(Reader, self._path, self._source)
+            self._reader = await asyncio.to_thread(Reader, path, source)
         except FileNotFoundError:
             return None
         except (OSError, Unusable) as error:
-            log.warning("snapshot_not_used", file=str(self._path), why=str(error))
+            log.warning("snapshot_not_used", file=str(path), why=str(error))
             return None
         self.waits = True
         return self._reader.footer.followed
@@ -107,38 +120,43 @@ class Restart:
         for restoring in self.noting:
             restoring.note(event)
 
-    def begin(self, engine: Engine, catalog: Catalog, stream: ChangeSource, faults: Faults) -> bool:
-        """Whether there is something to restore: then `restore` is to be called, and no hit served until the position
-        has all that the source has executed."""
-        self._engine, self._catalog, self._stream, self._faults = engine, catalog, stream, faults
-        self._doubts = engine.state.doubts
+    def begin(self, engine: Engine, catalog: Catalog, source: Source, faults: Faults) -> bool:
+        """Whether there is something to restore: then `restore` is to be called. Requires: nothing is held yet."""
+        self._engine, self._catalog, self._now, self._faults = engine, catalog, source, faults
         reader = self._reader
-        if reader is not None and engine.state.ring.position.freeze() != reader.footer.followed.position:
+        if reader is not None and not (source.stream.taken_up is reader.footer.followed and self._is_at(reader)):
             self._end()  # the stream has found another history, and has said so
         return self._reader is not None
 
-    def restore(self, asked: Asked, executed: Callable[[GtidSet], None]) -> None:
-        """Begins. `executed`: is told what the source had executed at the start."""
-        self._restoring = asyncio.get_running_loop().create_task(self._restore(asked, executed))
+    def _is_at(self, reader: Reader) -> bool:
+        """Is the engine where the snapshot is, and has nothing come that no stream will tell again?"""
+        state = self._engine.state
+        return not state.doubts and state.ring.position.freeze() == reader.footer.followed.position
+
+    def restore(self, gate: Gate) -> None:
+        """Begins. `gate`: is told what the position must have for hits."""
+        self._restoring = asyncio.get_running_loop().create_task(self._restore(gate))
 
     async def restored(self) -> None:
         """Waits until all is held that is in the snapshot."""
         if self._restoring is not None:
             await asyncio.shield(self._restoring)
 
-    async def _restore(self, asked: Asked, executed: Callable[[GtidSet], None]) -> None:
-        began = monotonic()
-        reader = self._reader
+    async def _restore(self, gate: Gate) -> None:
+        began, reader = monotonic(), self._reader
         assert reader is not None
-        executed(await _executed(asked))
         restoring: Restoring | None = None
         why = ""
         try:
+            executed = await self._executed()
+            if self._engine.state.doubts:
+                raise Unusable("the history of the source was lost meanwhile")
+            gate.begins(executed)
             with suppress(TimeoutError):
                 async with asyncio.timeout(PATIENCE):
                     await self._catalog.settled()
             readers = [await self._found(kept) for kept in reader.footer.caches]
-            if self._engine.state.doubts != self._doubts:
+            if not self._is_at(reader):
                 raise Unusable("the history of the source was lost meanwhile")
             restoring = Restoring(self._engine.state, readers)
             self.noting.append(restoring)
@@ -147,15 +165,25 @@ class Restart:
             why = str(error)
         except Exception as error:  # noqa: BLE001 - an edge: what may be wrong is emptied
             why = "a fault of ours"
-            self._faults.note("restart", str(self._path), error)
+            self._faults.note("restart", reader.path, error)
             for node in restoring.nodes if restoring is not None else ():
                 node.clear()
         finally:
+            if restoring is None:
+                gate.empty()  # nothing of it is held
             self._end()
-        held, keys = restoring.held if restoring is not None else 0, reader.footer.keys
-        log.info("held_again", keys=held, of=keys, seconds=round(monotonic() - began, 2))
+        held = restoring.held if restoring is not None else 0
+        log.info("held_again", keys=held, of=reader.footer.keys, seconds=round(monotonic() - began, 2))
         if why:
-            log.warning("rest_of_snapshot_dropped", file=str(self._path), why=why)
+            log.warning("rest_of_snapshot_dropped", file=reader.path, why=why)
+
+    async def _executed(self) -> GtidSet:
+        """What the source has executed by now."""
+        while True:
+            try:
+                return await self._now.upqueries.executed()
+            except UpwellError:
+                await asyncio.sleep(PAUSE)
 
     async def _found(self, kept: KeptCache) -> ReaderNode | None:
         """The reader of a cache, if it is still planned as it was."""
@@ -164,7 +192,7 @@ class Restart:
         if cache is None or cache.reader is None or (cache.sql, cache.database) != (kept.sql, kept.database):
             return None
         plan = await asyncio.to_thread(unpickled, kept.plan)
-        if not same(plan, cache.plan):
+        if cache.reader is None or not same(plan, cache.plan):
             log.info("kept_of_another_plan", cache=kept.name)
             return None
         if kept.columns and cache.reader.on_columns is not None:
@@ -177,25 +205,24 @@ class Restart:
     async def _hold(self, reader: Reader, restoring: Restoring) -> None:
         """Raises Unusable, and whatever a block does that is none."""
         until = monotonic() + HEAD_START
-        void, turns = reader.footer.void, Slices()
+        void, hot, turns = reader.footer.void, reader.footer.blocks, Slices()
         parts = reader.blocks(BLOCKS_AT_ONCE)
         coming = asyncio.ensure_future(asyncio.to_thread(next, parts, None))
         memory, limit = self._engine.memory, self._engine.limit
-        while (part := await coming) is not None:
-            coming = asyncio.ensure_future(asyncio.to_thread(next, parts, None))
-            try:
+        try:
+            while (part := await coming) is not None:
+                coming = asyncio.ensure_future(asyncio.to_thread(next, parts, None))
                 for number, block in part:
                     while not restoring.may_hold:
                         await asyncio.sleep(0)
                     if memory.used > limit.bytes:
                         raise Unusable("the memory limit is reached")
-                    restoring.hold(block, frozenset(void.get(number, ())) if void else NOTHING)
+                    restoring.hold(block, frozenset(void.get(number, ())) if void else NOTHING, hot=hot[number][1])
                     if self.waits and monotonic() > until:
                         self.waits = False
                     await turns.turn()
-            except BaseException:
-                await asyncio.gather(coming, return_exceptions=True)
-                raise
+        finally:
+            await asyncio.gather(coming, return_exceptions=True)
 
     def _end(self) -> None:
         """The stream goes on, and nothing is restored any more."""
@@ -216,19 +243,21 @@ class Restart:
 
     def tick(self) -> None:
         """To be called now and then."""
-        if not self._enabled:
-            return
-        if self._restoring is not None and not self._restoring.done():
+        if not self._enabled or (self._restoring is not None and not self._restoring.done()):
             return
         if (self._saving is None or self._saving.done()) and monotonic() - self._saved_at >= self._every:
             self._saving = asyncio.get_running_loop().create_task(self.save())
 
     def forget(self) -> None:
-        """What was written is not true any more."""
-        with suppress(OSError):
-            gone = self._path.with_suffix(".untrue")
-            self._path.rename(gone)
-            asyncio.get_running_loop().run_in_executor(None, partial(gone.unlink, missing_ok=True))
+        """What was written is not true any more, of whichever source it is."""
+        for path in self._folder.glob("held-*.snapshot"):
+            gone = path.with_suffix(".untrue")
+            try:
+                path.rename(gone)
+            except OSError as error:
+                log.error("snapshot_not_taken_away", file=str(path), why=error.strerror)
+            else:
+                asyncio.get_running_loop().run_in_executor(None, _remove, gone)
 
     async def close(self) -> None:
         """Writes what is held now. If the start was still restoring, the file stays as it is."""
@@ -241,36 +270,37 @@ class Restart:
             await self.save()
 
     async def save(self) -> None:
-        """Writes a snapshot, if there is something to be kept, and the stream can be taken up again."""
+        """Writes a snapshot, if there is something to be kept, and the stream can be taken up again. Raises nothing."""
         began = self._saved_at = monotonic()
-        caches = [cache for cache in self._catalog.caches.values() if cache.reader is not None and not cache.by_clock]
-        if not any(cache.reader.entries for cache in caches if cache.reader is not None):
+        caches = [
+            (cache, cache.reader) for cache in self._catalog.caches.values() if cache.reader is not None and _may(cache)
+        ]
+        if not any(reader.entries for _, reader in caches):
             return
-        doubts, writer = self._engine.state.doubts, None
+        writer: Writer | None = None
+        keys = size = 0
+        path = self._file_of(source := self._source_of(self._now.stream.history))
         try:
-            writer = await asyncio.to_thread(Writer, self._path)
-            size = await self._write(writer, caches, doubts)
-        except OSError as error:
-            log.warning("snapshot_not_written", file=str(self._path), why=error.strerror)
-            size = 0
-        except UpwellError as error:
-            log.warning("snapshot_not_written", file=str(self._path), why=error.message)
-            size = 0
+            writer = await asyncio.to_thread(Writer, path)
+            keys, size = await self._write(writer, caches, source)
+        except (OSError, UpwellError) as error:
+            log.warning("snapshot_not_written", file=str(path), why=str(error))
+        except Exception as error:  # noqa: BLE001 - an edge: who stops goes on to stop
+            self._faults.note("a snapshot", str(path), error)
         finally:
             if writer is not None:
                 await asyncio.to_thread(writer.abandon)
         took = monotonic() - began
         self._every = max(self._least, REST * took)
-        if size and self._engine.state.doubts != doubts:
-            self.forget()
-        elif size:
-            log.info("snapshot", keys=self._keys, bytes=size, seconds=round(took, 2))
+        if size:
+            log.info("snapshot", keys=keys, bytes=size, seconds=round(took, 2))
 
-    async def _write(self, writer: Writer, caches: Sequence[NamedCache], doubts: int) -> int:
-        """Raises OSError. How many bytes the file has; 0: none was written."""
-        turns, some = Slices(), list[bytes]()
-        readers = [cache.reader for cache in caches if cache.reader is not None]
-        keeping = Keeping(self._engine.state, readers)
+    async def _write(
+        self, writer: Writer, caches: Sequence[tuple[NamedCache, ReaderNode]], source: str
+    ) -> tuple[int, int]:
+        """How many keys and bytes the file has; none: it was not put in its place. Raises OSError."""
+        turns, some, doubts = Slices(), list[bytes](), self._engine.state.doubts
+        keeping = Keeping(self._engine.state, [reader for _, reader in caches])
         for block in keeping.blocks():
             if block is not None:
                 some.append(block)
@@ -279,34 +309,52 @@ class Restart:
                     some = []
             await turns.turn()
         await asyncio.to_thread(writer.add, some)
-        kept = []
-        for cache, reader in zip(caches, readers, strict=True):
-            kept.append(KeptCache(cache.name, cache.sql, cache.database, pickled(reader.plan), _columns(cache)))
+        plans = []
+        for _, reader in caches:
+            plans.append(pickled(reader.plan))
             await turns.turn()
         followed = await self._fixed(keeping)
         if followed is None:
-            return 0
+            return 0, 0
+        kept = [_kept(cache, reader, plan) for (cache, reader), plan in zip(caches, plans, strict=True)]
         void: dict[int, list[int]] = {}
         for found in keeping.settle():
             void = found or {}
             await turns.turn()
-        if self._engine.state.doubts != doubts:
-            return 0
-        self._keys = keeping.keys
-        footer = Footer(WRITTEN_BY, self._source, followed, kept, void=void, keys=keeping.keys, at=time())
-        return await asyncio.to_thread(writer.finish, footer, keeping.hot)
+        footer = Footer(WRITTEN_BY, source, followed, kept, void=void, keys=keeping.keys, at=time())
+        size = await asyncio.to_thread(writer.finish, footer, keeping.hot)
+        if self._engine.state.doubts != doubts or not self._enabled:
+            return 0, 0
+        writer.put()
+        await asyncio.to_thread(flush_folder, self._folder)
+        return keeping.keys, size
 
     async def _fixed(self, keeping: Keeping) -> Followed | None:
-        """Fixes the snapshot's position where it is the stream's, too. None: the stream cannot be taken up again."""
-        while True:
-            followed = self._stream.followed
+        """Fixes the snapshot's position where it is the stream's, too. None: the stream could not be taken up again
+        there."""
+        until = monotonic() + FIXED
+        while monotonic() < until:
+            followed, position = self._now.followed, self._engine.state.ring.position.freeze()
             if followed is None:
-                return None
-            position = self._engine.state.ring.position.freeze()
-            if self._engine.under_way is None and followed.position == position:
+                await self._now.look_for_open()
+            elif self._engine.under_way is None and followed.position == position:
                 keeping.fix()
                 return followed
             await asyncio.sleep(PAUSE)
+        return None
+
+
+def _may(cache: NamedCache) -> bool:
+    """Not keys by the clock, nor what is being compared because it may be wrong."""
+    trust = cache.trust
+    return not cache.by_clock and (trust is None or not (trust.suspicions or trust.unproved))
+
+
+def _kept(cache: NamedCache, reader: ReaderNode, plan: bytes) -> KeptCache:
+    """As it is in the step in which the position was fixed. One that is closed, because its tables are defined anew,
+    has no name: nothing of it is found again."""
+    name = cache.name if reader.installed and _may(cache) else ""
+    return KeptCache(name, cache.sql, cache.database, plan, _columns(cache))
 
 
 def _columns(cache: NamedCache) -> Sequence[ResultColumn] | None:
@@ -316,9 +364,7 @@ def _columns(cache: NamedCache) -> Sequence[ResultColumn] | None:
     return cache.columns if cache.encoding.held is not None else None
 
 
-async def _executed(asked: Asked) -> GtidSet:
-    while True:
-        try:
-            return await asked.executed()
-        except UpwellError:
-            await asyncio.sleep(PAUSE)
+def _remove(path: Path) -> None:
+    with suppress(OSError):
+        path.unlink(missing_ok=True)
+        flush_folder(path.parent)

@@ -76,9 +76,9 @@ class Reading(pickle.Unpickler):
     """Reads what `pickled` has written, and nothing that calls something else."""
 
     def find_class(self, module: str, name: str) -> Any:
-        if (module, name) in VALUES or module.startswith(OWN):
+        if "." not in name and ((module, name) in VALUES or module.startswith(OWN)):
             found = super().find_class(module, name)
-            if isinstance(found, type):
+            if isinstance(found, type) and found.__module__ == module:
                 return found
         raise Unusable(f"it names {module}.{name}, which no snapshot has")
 
@@ -93,7 +93,7 @@ def unpickled(data: bytes) -> Any:
 
 
 class Writer:
-    """Writes beside `path`; `finish` puts it in its place. Raises OSError."""
+    """Writes beside `path`; `put` puts it in its place. Raises OSError."""
 
     def __init__(self, path: Path) -> None:
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -118,7 +118,7 @@ class Writer:
         self._at += HEAD.size + len(compressed)
 
     def finish(self, footer: Footer, hot: Sequence[bool]) -> int:
-        """How many bytes the file has."""
+        """How many bytes the file has. `put` follows."""
         footer.blocks = list(zip(self.places, hot, strict=True))
         at = self._at
         self._write(pickled(footer))
@@ -126,23 +126,31 @@ class Writer:
         self._file.flush()
         os.fsync(self._file.fileno())
         self._file.close()
-        self._beside.replace(self._path)
-        descriptor = os.open(self._path.parent, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)  # the rename itself
-        finally:
-            os.close(descriptor)
         return self._at + TAIL.size
+
+    def put(self) -> None:
+        """Puts the file in its place. Short."""
+        self._beside.replace(self._path)
 
     def abandon(self) -> None:
         self._file.close()
         self._beside.unlink(missing_ok=True)
 
 
+def flush_folder(folder: Path) -> None:
+    """What was renamed or removed in it stays so."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
 class Reader:
     """An open file. Raises FileNotFoundError, OSError, Unusable."""
 
     def __init__(self, path: Path, source: str) -> None:
+        self.path = str(path)
         self._file = path.open("rb")
         self._decompress = zstandard.ZstdDecompressor().decompress
         try:

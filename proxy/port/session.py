@@ -229,6 +229,10 @@ class SessionSystem(System, Protocol):
         also tables may be others."""
         ...
 
+    def doubt(self) -> None:
+        """A statement is to be sent after which what is held now may not be true, and no stream will tell."""
+        ...
+
     def source_up(self) -> bool:
         """Whether the change stream is connected."""
         ...

@@ -20,6 +20,7 @@ from proxy.source.xa_watch import PreparedWatch
 from sqltypes.errors import ConfigError, SourceDown, SourceError
 from sqltypes.schema import SchemaSnapshot
 from vstream.binlog.source import BinlogSource
+from vstream.history import Followed
 from vstream.source import Busy, Resume, Sink
 
 FIRST_PAUSE, LAST_PAUSE = 0.002, 10.0  # seconds between two looks whether a DDL statement is executed
@@ -71,6 +72,13 @@ class MysqlSource:
         self.kept_schema = KeptSchema(self.schema)
         self.prepared = PreparedWatch(lambda: xa_watch.ask(self.upqueries), self.stream)
         self.resets = ResetWatch(lambda: reset_watch.ask(self.upqueries), self.stream)
+
+    @property
+    def followed(self) -> Followed | None:
+        return self.stream.followed if self.prepared.knows_of_none else None
+
+    async def look_for_open(self) -> None:
+        await self.prepared.look()
 
     async def _possible(self) -> GtidSet:
         """What the server owns and has executed: all that anybody may have seen of it. Raises UpwellError."""

@@ -23,6 +23,7 @@ from proxy.source.kept_schema import KeptSchema, Schema
 from sqltypes.errors import UpwellError
 from sqltypes.expression import Row
 from sqltypes.schema import ResultColumn
+from vstream.history import Followed
 from vstream.source import Busy, ChangeSource, Resume, Sink
 
 FindShards = Callable[[Keyed], Awaitable[None] | None]
@@ -161,6 +162,15 @@ class Source(Protocol):
 
     @property
     def stream(self) -> ChangeSource: ...
+
+    @property
+    def followed(self) -> Followed | None:
+        """As the stream's; None also while something may be open that only this process can see the end of."""
+        ...
+
+    async def look_for_open(self) -> None:
+        """Looks whether something is."""
+        ...
 
     @property
     def upqueries(self) -> Upqueries: ...

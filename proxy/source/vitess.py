@@ -37,6 +37,7 @@ class VitessSource:
 
     session_trackers = False
     kept_schema = None  # how a table is routed is watched for those that are wanted
+    followed = None  # a GTID set does not tell which shard has what
     other_session = None  # vtgate lets few variables be set, and asks the tablets about them in a transaction
 
     def __init__(self, upstream: Upstream, connections: int, packet: Packet | None = None) -> None:
@@ -75,6 +76,9 @@ class VitessSource:
         self._dialect.places.distributed(f"{self.upstream.database}.{table}", told.vindex)
         if self._dialect.routes.reflected(table, told.route, refused=told.refused):
             self._astray(frozenset({table}))
+
+    async def look_for_open(self) -> None:
+        """As `Source.look_for_open`."""
 
     async def start(self, sink: Sink, busy: Busy, resume: Resume | None = None) -> str:
         routes, ask = self._dialect.routes, self.upqueries.ask

@@ -100,6 +100,11 @@ class PreparedWatch:
                 return
         self._round.tick()
 
+    @property
+    def knows_of_none(self) -> bool:
+        """Whether it has looked since the last login, and no stranger is left."""
+        return self._login == self._stream.logins and not (self.strangers or self._left)
+
     async def look(self) -> None:
         """Asks, and tells the stream which may have ended."""
         opened, login = self._stream.xa.xids, self._stream.logins

@@ -41,6 +41,10 @@ class Gate:
         self._until, self._begins = until, until is None
         self.frozen()
 
+    def empty(self) -> None:
+        """Nothing of before is held any more: it need not become current."""
+        self._until, self._begins = None, False
+
     def look(self) -> None:
         """To be called often: whether the stream has been read since. Costs nothing where the process has run."""
         if self._frozen is None or not self._stream.connected:
@@ -48,7 +52,7 @@ class Gate:
         if self._begins:
             return
         if self._until is not None:
-            if not self._host.engine.state.ring.position.covers(self._until):
+            if not (self._stream.recognised and self._host.engine.state.ring.position.covers(self._until)):
                 return
             self._until = None
         if self._stream.drained != self._frozen and self._stream.lag() < CURRENT:

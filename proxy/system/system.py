@@ -213,6 +213,9 @@ class Router:
         self._catalog.written_unlogged(account, cause=cause, schema=schema)
         self.accounts.changed()
 
+    def doubt(self) -> None:
+        self._engine.state.doubt()
+
     # -- status ------------------------------------------------------------------------------------------------------
 
     def not_ready(self) -> str:

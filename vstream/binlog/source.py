@@ -75,6 +75,7 @@ class BinlogSource:
         columns. Raises UpwellError."""
         self.history: History = ""  # of the server that answered last
         self.unfit = ""  # why its stream would lack changes; "" while it can be followed
+        self.taken_up: Followed | None = None  # from where it went on at the start
         self.pauses = Pauses(_SMALLEST_PAUSE, _LARGEST_PAUSE, chance)
         self.logins = 0  # after which the binlog was followed
         # DDL statements that the stream has brought, and of which it is not known that the server has executed them: it
@@ -119,6 +120,11 @@ class BinlogSource:
     def connected(self) -> bool:
         return self._reader is not None
 
+    @property
+    def recognised(self) -> bool:
+        reader = self._reader
+        return reader is not None and reader.received and self._assembler.resume.expected is None
+
     def want(self, table: Table, columns: frozenset[str]) -> None:
         self._assembler.want(table, columns)
 
@@ -153,7 +159,9 @@ class BinlogSource:
 
     @property
     def followed(self) -> Followed | None:
-        if self._known is None:
+        """Not while something is under way that no later stream will tell of: rows of an XA transaction that is
+        prepared, or what is left out."""
+        if self._known is None or self.unfit or self._no_way or self.xa.xids:
             return None
         known, tables = replace(self._known, findings=()), self.asking.definitions.known
         return Followed(self.position, self._assembler.resume.last, known, tables)
@@ -171,6 +179,7 @@ class BinlogSource:
         self.asking.start(named=_names_columns(session))
         self.history, self._known, self.skew = session.server_uuid, _known(session), session.skew
         before = await _resumed(session, resume) if resume is not None else None
+        self.taken_up = before
         if before is not None:  # as after a lost connection, which `_attempt` looks at
             self._known, self._assembler.resume.last = before.known, before.last
             self.asking.definitions.take_up(before.tables)
@@ -323,11 +332,16 @@ class BinlogSource:
 
 
 async def _resumed(session: Session, resume: Resume) -> Followed | None:
-    """From where to go on; None: not from where another process has come to."""
+    """From where to go on; None: not from where another process has come to. A server that was started anew meanwhile
+    may have been written to without a binlog, which nobody was there to see."""
     before = await resume(session.server_uuid)
     if before is None:
         return None
-    if why := why_lost(before.position, before.last, before.known, _known(session)):
+    now = _known(session)
+    why = why_lost(before.position, before.last, before.known, now)
+    if not why and before.known.restarted(now):
+        why = "the source was started anew meanwhile"
+    if why:
         _log.warning("what was kept of the last run is dropped", reason=why)
         return None
     return before

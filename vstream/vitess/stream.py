@@ -153,6 +153,12 @@ class VitessStream:
         """A GTID set does not tell which shard has what."""
         return
 
+    taken_up = None
+
+    @property
+    def recognised(self) -> bool:
+        return self.connected
+
     async def start(
         self, sink: Sink, position: GtidSet | None = None, busy: Busy = never, resume: Resume | None = None
     ) -> GtidSet:

@@ -113,6 +113,8 @@ class PassThrough:
             relay.client.flush()
         relay.occupy()
         context.server_used_at = context.active_at
+        if state.may_be_unlogged or state.variables.unlogged or route.effects.one_phase:
+            shared.system.doubt()
         relay.server.send(data, self._exchange if watched is None else watched(self._passed))
 
     def _names(self, data: bytes) -> Names | None:

@@ -29,6 +29,7 @@ def written(path: Path, what: Footer) -> None:
     writer.add(BLOCKS[:2])
     writer.add(BLOCKS[2:])
     size = writer.finish(what, [False, True, False, True, True])
+    writer.put()
     assert path.stat().st_size == size
 
 
@@ -95,3 +96,10 @@ def test_values_come_back_and_nothing_is_called() -> None:
 
     with pytest.raises(Unusable, match="system"):
         unpickled(pickle.dumps(Harm()))
+
+
+def test_a_name_with_a_dot_leads_nowhere() -> None:
+    """Not through a module of ours to one that is not."""
+    data = b"\x80\x04\x8c\x0bplanner.api\x8c\x18exp.t.types.FunctionType\x93."
+    with pytest.raises(Unusable, match=r"planner.api.exp.t.types.FunctionType"):
+        unpickled(data)
