@@ -113,7 +113,10 @@ class PassThrough:
             relay.client.flush()
         relay.occupy()
         context.server_used_at = context.active_at
-        if state.may_be_unlogged or state.variables.unlogged or route.effects.one_phase:
+        effects = route.effects
+        if effects.one_phase or (
+            (effects.locks or effects.bounds) and (state.may_be_unlogged or state.variables.unlogged)
+        ):
             shared.system.doubt()
         relay.server.send(data, self._exchange if watched is None else watched(self._passed))
 
