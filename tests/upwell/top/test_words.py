@@ -71,6 +71,10 @@ def test_tables_are_as_wide_as_the_terminal(width: int, columns: tuple[object, .
     assert sum(wide + PADDING for _, wide in found) <= width
 
 
+def test_each_column_has_room_for_the_mark_of_what_is_sorted() -> None:
+    assert all(len(column.title) < column.width for column in (*CACHES, *QUERIES))
+
+
 def test_rows_are_ordered_by_numbers_or_names() -> None:
     state = seen(overview(1.0))
     rows = [cache("b", hits=5, misses=5), cache("a", hits=1), cache("c", misses=1)]
