@@ -61,7 +61,7 @@ class HotKeys:
         """The keys in batches of one upquery, and whether that is to be exact. `seconds`: what the reader's take."""
         hot: dict[Key, Params] = {}
         remembered = self.by_reader.get(reader)
-        if remembered and seconds <= LONGEST:
+        if self.enabled and remembered and seconds <= LONGEST:
             hot = {key: params for key, params in keys.items() if _due(remembered.get(key))}
             for key in hot:
                 count, _ = remembered[key]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Protocol
@@ -28,7 +28,7 @@ NOTED: ContextVar[Noted | None] = ContextVar("noted", default=None)
 """Of the read that is answered here."""
 CALLER: ContextVar[Callable[[], Trace]] = ContextVar("caller", default=dict)
 """Says to which trace the call belongs."""
-_COMMENT = re.compile(rb"/\*(?![!+]).*?\*/", re.DOTALL)
+_LONGEST = 2_000  # bytes of a comment that is looked through
 _FIELD = re.compile(rb"\b(traceparent|tracestate)\s*=\s*'([^'\\]*)'")
 
 
@@ -36,8 +36,21 @@ def trace_of(text: bytes) -> Trace:
     """The trace that a statement belongs to, as sqlcommenter has it: /*traceparent='00-...-01',tracestate='a%3D1'*/"""
     if b"traceparent" not in text:
         return {}
-    fields = [field for comment in _COMMENT.findall(text) for field in _FIELD.findall(comment)]
+    fields = [field for comment in _comments(text) for field in _FIELD.findall(comment)]
     return {name.decode(): unquote(value.decode("ascii", "replace")) for name, value in fields}
+
+
+def _comments(text: bytes) -> Iterator[bytes]:
+    """Those that are neither hints nor code, as if no string had any. Each byte is looked at once."""
+    at = 0
+    while (begin := text.find(b"/*", at)) >= 0:
+        at = begin + 2
+        if text[at : at + 1] not in (b"!", b"+"):
+            end = text.find(b"*/", at)
+            if end < 0:
+                return
+            yield text[at : min(end, at + _LONGEST)]
+            at = end + 2
 
 
 class Spans(Protocol):

@@ -118,3 +118,12 @@ def test_memory_of_conflicts_is_bounded_and_ends_with_the_reader() -> None:
     assert not hot.due(reader, [9]) and hot.due(reader, [10])
     hot.forget(reader)
     assert not hot.by_reader
+
+
+def test_what_was_due_before_they_were_switched_off_is_filled_without_locks() -> None:
+    rig = Rig(ROWS)
+    hot, reader = HotKeys(enabled=True), rig.readers[0]
+    for _ in range(CONFLICTS):
+        hot.dropped(reader, 1)
+    hot.enabled = False
+    assert [exact for _, exact in hot.batches(reader, {1: (1,)}, 10, 0.0)] == [False]

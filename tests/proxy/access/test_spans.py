@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import sys
 from collections.abc import Mapping
+from typing import Any
 
 import pytest
 import structlog.testing
@@ -98,3 +99,18 @@ def test_complaints_of_the_exporter_come_seldom(monkeypatch: pytest.MonkeyPatch)
     assert [seldom.filter(record) for _ in range(3)] == [True, False, False]
     now[0] += 61
     assert seldom.filter(record)
+
+
+def test_a_text_of_comments_without_an_end_is_gone_over_once() -> None:
+    """By a count of looks, not by time: the rest of the text is looked at no more."""
+    looks = 0
+
+    class Text(bytes):
+        def find(self, *arguments: Any) -> int:
+            nonlocal looks
+            looks += 1
+            return super().find(*arguments)
+
+    assert trace_of(Text(b"SELECT 'traceparent" + b"/*a" * 20_000)) == {}
+    assert looks == 2
+    assert trace_of(Text(b"/*!" * 1_000 + b"/*traceparent='00-1-2-01'*/")) == {"traceparent": "00-1-2-01"}
