@@ -240,7 +240,7 @@ def test_definitions_survive_the_end_of_the_proxy_under_load(
     mysql: Server, database: str, tmp_path: Path, end: signal.Signals
 ) -> None:
     mysql.execute(f"USE `{database}`", "CREATE TABLE t (id INT PRIMARY KEY, v INT)", "INSERT INTO t VALUES (1, 10)")
-    options = ["--warm-up=off"]  # what it fills by itself would hit at once
+    options = ["--warm-up=off", "--snapshot=off"]  # what is held by itself would hit at once
     with serving(mysql, database, tmp_path, *options) as first, Client(first.grpc) as client:
         client.create_cache("SELECT v FROM t WHERE id = ?", name="by_id", database=database)
         client.create_cache("SELECT COUNT(*) AS n FROM t", name="all", database=database)

@@ -123,7 +123,7 @@ def test_a_command_that_is_not_complete_is_an_error(beside: Beside) -> None:
         ("CREATE CACHE FROM", b"a SELECT is expected at the end; accepted is: CREATE CACHE [IF NOT EXISTS]"),
         ("CREATE CACHE one of SELECT 1", b"FROM is expected at line 1, column 18"),
         ("SHOW CACHE", b"CACHES or PROXIED or UPWELL is expected at line 1, column 6"),
-        ("SHOW UPWELL STATE", b"STATUS is expected at line 1, column 13"),
+        ("SHOW UPWELL STATE", b"STATUS or SETTINGS is expected at line 1, column 13"),
         ("DROP CACHE IF EXISTS", b"the name of a cache is expected at the end"),
     ],
 )

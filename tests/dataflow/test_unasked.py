@@ -232,3 +232,16 @@ def test_below_a_join_only_what_is_missing_is_asked_for() -> None:
     assert len(again.statements) == 1 and "`w`" in again.statements[0].sql
     assert outcome(rig.answer(again, [(3, 31)], lower=gtids(1, 2))) == [(1, [])]
     assert rig.held(7) == [(1, 31)]
+
+
+def test_which_of_the_rows_that_tie_is_shown_is_no_difference() -> None:
+    """LIMIT behind an order that does not tell all rows apart: the rows below must be the same ones."""
+    rig = Rig("SELECT v, COUNT(*) FROM t WHERE k = ? GROUP BY v ORDER BY COUNT(*) DESC LIMIT 1")
+    groups: list[Row] = [(7, 7, 10, 2), (7, 7, 20, 2), (7, 7, 30, 1)]
+    rig.answer(unasked(rig, 7), groups, lower=gtids(1))
+    first = rig.held(7)
+    answer: list[Row] = [groups[1], groups[0], groups[2]]
+    assert differing(rig.answer(audited(rig, 7), answer, lower=gtids(1))) == [([], [])]
+    assert rig.held(7) == first
+    wrong: list[Row] = [(7, 7, 20, 2), (7, 7, 10, 1), (7, 7, 30, 1)]
+    assert differing(rig.answer(audited(rig, 7), wrong, lower=gtids(1))) == [([7], [])]
