@@ -29,6 +29,7 @@ from upwell.errors import BadParameters
 from upwell.v1 import upwell_pb2 as pb
 
 _MICROSECOND = timedelta(microseconds=1)
+MOST_DIGITS = 100  # of a Decimal before its point, or zeros behind it
 
 
 class Row(tuple[Any, ...]):
@@ -165,6 +166,12 @@ def _integer(value: Any) -> pb.Value:
     raise BadParameters(f"integer {value} has more than 64 bits: give it as a Decimal")
 
 
+def _decimal(value: Any) -> pb.Value:
+    if abs(value.adjusted()) > MOST_DIGITS:  # of a large exponent as many digits would be written
+        raise BadParameters(f"decimal {value!s:.100} is not accepted: MySQL has numbers of 65 digits at most")
+    return pb.Value(decimal=format(value, "f"))
+
+
 def _moment(value: Any) -> pb.Value:
     if value.tzinfo is None:
         return pb.Value(datetime=str(value))
@@ -190,7 +197,7 @@ _TO_WIRE: dict[type, Callable[[Any], pb.Value]] = {
     bytes: lambda value: pb.Value(bytes=value),
     bytearray: lambda value: pb.Value(bytes=bytes(value)),
     memoryview: lambda value: pb.Value(bytes=bytes(value)),
-    Decimal: lambda value: pb.Value(decimal=format(value, "f")),
+    Decimal: _decimal,
     datetime: _moment,
     date: lambda value: pb.Value(date=value.isoformat()),
     time: _clock,

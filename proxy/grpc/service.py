@@ -96,6 +96,12 @@ async def within_deadline(context: Timed, wait: Awaitable[Result]) -> Result:
         raise DeadlinePassed(f"no answer within the deadline; {seconds:.3f} s were left when MySQL was asked") from None
 
 
+def check_keys(count: int) -> None:
+    """Raises Overloaded where a batch has too many."""
+    if count > BATCH_KEYS:
+        raise Overloaded(f"{count} keys in one batch: up to {BATCH_KEYS} are accepted")
+
+
 class UpwellService:
     """The handlers of all methods. `message_limit`: bytes of one request and of one answer. `own_sql`: whether callers
     may send SQL, make caches and drop them; without it they read the caches that exist.
@@ -157,8 +163,7 @@ class UpwellService:
     async def execute_batch(self, request: bytes, context: Timed) -> bytes:
         message = parse_batch(request)
         keys = message.keys
-        if len(keys) > BATCH_KEYS:
-            raise Overloaded(f"{len(keys)} keys in one batch: up to {BATCH_KEYS} are accepted")
+        check_keys(len(keys))
         parameters = await self._parameters(keys)
         demand = self._demand(message.freshness) if message.freshness else None
         wait = batch(self._open, message.cache, parameters, demand, message.columns_id)

@@ -6,7 +6,7 @@ They are gRPC's calls by other words: the service of the gRPC listener has the s
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Iterable, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass, field
 from typing import Any
@@ -19,27 +19,30 @@ from starlette.routing import Route
 from proxy.grpc.errors import as_upwell_error
 from proxy.grpc.requests import LIST_VALUES as ROWS
 from proxy.grpc.requests import field_at, key_parameters
-from proxy.grpc.rows import FORMAT
-from proxy.grpc.service import UpwellService
+from proxy.grpc.rows import FORMAT, length_delimited
+from proxy.grpc.service import UpwellService, check_keys
 from proxy.http.errors import error_of, failed
-from proxy.http.spelled import Spelling, key_of_json, key_of_texts, of_wire, text
+from proxy.http.rights import Rights
+from proxy.http.spelled import Spelling, key_of_json, key_of_texts, of_wire, seconds, text
 from proxy.http.streams import Streams
 from proxy.loop.slices import Slices, in_slices
 from proxy.port.api import SubscriptionEvent, System
-from sqltypes.errors import BadParameters, MalformedRequest, NotPermitted
+from sqltypes.errors import BadParameters, MalformedRequest
 from upwell.v1 import upwell_pb2 as pb
 
-CARRIED = "a request carries it as `Authorization: Bearer TOKEN`"
-NEEDED = "beyond loopback reads need a token: --grpc-token-file gives one"
 SERVED = {pb.HIT: "hit", pb.MISS: "miss", pb.PASSED: "passed", pb.SERVED_UNSPECIFIED: ""}
-OTHERWISE = {"pass": pb.PASS, "fail": pb.FAIL}
+FRESHNESS: Mapping[str, tuple[Callable[[Any], object], str]] = {
+    "min_gtid": (str, "a text"),
+    "not_before": (str, "a text"),
+    "max_staleness": (seconds, "a number"),
+    "wait": (seconds, "a number"),
+    "otherwise": ({"pass": pb.PASS, "fail": pb.FAIL}.__getitem__, "pass or fail"),
+}
+"""What makes them of a text or of JSON, and what that is to be."""
+KEY = "key"
+KEYS = length_delimited(0x12)  # those of an ExecuteBatchRequest
 
 Endpoint = Callable[[Request], Awaitable[Response]]
-
-
-def authorization(request: Request) -> bytes:
-    """What a request carries as such."""
-    return request.headers.get("authorization", "").encode()
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,29 +65,26 @@ class Cut:
 
 
 class Calls:
-    """`loopback`: whether the listener is on loopback; there nobody needs a token where gRPC's callers need none."""
-
-    def __init__(self, system: System, service: UpwellService, streams: Streams, *, loopback: bool) -> None:
-        self._system, self._service, self._streams, self._loopback = system, service, streams, loopback
+    def __init__(self, system: System, service: UpwellService, streams: Streams, rights: Rights) -> None:
+        self._system, self._service, self._streams, self._rights = system, service, streams, rights
 
     def routes(self) -> list[Route]:
         """Those that are read by name come behind `/v1/caches/NAME/...`."""
         return [
             Route("/v1/caches", self._guarded(self._create), methods=["POST"]),
-            Route("/v1/caches/{name:path}/changes", self._guarded(self._changes)),
-            Route("/v1/caches/{name:path}", self._guarded(self._one)),
+            Route("/v1/caches/{name:path}/changes", self._guarded(self._changes, {KEY})),
+            Route("/v1/caches/{name:path}", self._guarded(self._one, {KEY, *FRESHNESS})),
             Route("/v1/caches/{name:path}", self._guarded(self._many), methods=["POST"]),
             Route("/v1/caches/{name:path}", self._guarded(self._drop), methods=["DELETE"]),
         ]
 
-    def _guarded(self, endpoint: Endpoint) -> Endpoint:
-        """With the token, and with errors as the service has them."""
+    def _guarded(self, endpoint: Endpoint, names: Collection[str] = ()) -> Endpoint:
+        """With the token, and with errors as the service has them. `names`: of parameters that its address may have."""
 
         async def guarded(request: Request) -> Response:
             try:
-                if self._service.is_open and not self._loopback:
-                    raise NotPermitted(NEEDED)
-                self._service.check_token(authorization(request), CARRIED)
+                self._rights.check(request)
+                _check_names([name for name, _ in request.query_params.multi_items()], names)
                 return await endpoint(request)
             except HTTPException:
                 raise
@@ -118,9 +118,13 @@ class Calls:
         """`{"keys": [...]}`."""
         asked = await _object(request, {"keys": list, "freshness": dict})
         name = request.path_params["name"]
-        keys = [key_of_json(key) async for key in in_slices(asked.get("keys", []))]
-        message = pb.ExecuteBatchRequest(cache=name, keys=keys, freshness=_freshness(asked.get("freshness", {})))
-        answer = await self._service.execute_batch(message.SerializeToString(), Within())
+        given, freshness = asked.get("keys", []), asked.get("freshness", {})
+        check_keys(len(given))
+        _check_names(freshness, FRESHNESS)
+        message = pb.ExecuteBatchRequest(cache=name, freshness=_freshness(freshness)).SerializeToString()
+        keys = [key_of_json(key).SerializeToString() async for key in in_slices(given)]
+        message += b"".join([KEYS[len(key)] + key for key in keys])
+        answer = await self._service.execute_batch(message, Within())
         self._service.check_size(len(answer), "answer")
         cut = await _cut(answer)
         head = pb.BatchAnswer.FromString(cut.rest)
@@ -212,19 +216,26 @@ def _columns(columns: Any) -> list[dict[str, str]]:
 
 
 def _freshness(given: Mapping[str, Any]) -> pb.Freshness | None:
-    """`min_gtid`, `not_before`, `max_staleness`, `wait`, `otherwise`, as texts or as JSON. Raises BadParameters."""
+    """As texts or as JSON. Raises BadParameters."""
     found = pb.Freshness()
-    for name, make in (("min_gtid", str), ("not_before", str), ("max_staleness", float), ("wait", float)):
+    for name, (make, accepted) in FRESHNESS.items():
         if name in given:
             try:
                 setattr(found, name, make(given[name]))
-            except (TypeError, ValueError):
-                raise BadParameters(f"{name} {given[name]!r:.200} is not accepted: {make.__name__} is") from None
-    if "otherwise" in given:
-        if given["otherwise"] not in OTHERWISE:
-            raise BadParameters(f"otherwise {given['otherwise']!r:.200} is not known: {', '.join(OTHERWISE)} are")
-        found.otherwise = OTHERWISE[given["otherwise"]]
+            except (TypeError, ValueError, ArithmeticError, LookupError):
+                raise BadParameters(f"{name} {given[name]!r:.200} is not accepted: {accepted} is") from None
     return found if found.ByteSize() else None
+
+
+def _check_names(given: Iterable[str], accepted: Collection[str]) -> None:
+    """Each once; of a key there are several. A name that is misspelled would ask for nothing. Raises BadParameters."""
+    seen = set()
+    for name in given:
+        if name not in accepted or name in seen:
+            why = "given twice" if name in seen else f"not known: {', '.join(sorted(accepted)) or 'none'} would be"
+            raise BadParameters(f"the parameter {name!r:.200} is {why}")
+        if name != KEY:
+            seen.add(name)
 
 
 async def _object(request: Request, accepted: Mapping[str, type]) -> dict[str, Any]:

@@ -28,8 +28,18 @@ PIECE = 4 << 10  # bytes of a head that are looked at together: it may be so muc
 PLAIN = (b"content-type", b"text/plain; charset=utf-8")
 
 
+class Requests(h11.Connection):
+    """Without requests of chunks: each chunk, of one byte maybe, takes h11's time."""
+
+    def next_event(self) -> h11.Event | type[h11.NEED_DATA] | type[h11.PAUSED]:
+        event = super().next_event()
+        if isinstance(event, h11.Request) and any(name == b"transfer-encoding" for name, _ in event.headers):
+            raise h11.RemoteProtocolError("the length of a request's body is to be its Content-Length", 411)
+        return event
+
+
 class Connections:
-    """Those of a listener that are open. `silent`: those of them whose request is not there yet, the oldest first.
+    """Those of a listener that are open. `silent`: those of them whose request is not whole yet, the oldest first.
     `app`: the ASGI application; `full`: that of a connection for which there is no room.
 
     Invariants: 1. at most CONNECTIONS are open and are not being ended.
@@ -64,7 +74,8 @@ class Connections:
 
 
 class Connection(H11Protocol):
-    """A connection is silent (it waits for a request, CLIENT_SECONDS at most), or a request of it is being answered.
+    """A connection is silent (it waits for a request), or a request of it is being answered. A head may take
+    CLIENT_SECONDS, and so may a body: whoever answers sees to that.
     Whatever is written must be taken in CLIENT_SECONDS.
 
     Invariants: 1. one timer runs at most: while it is silent, while its client does not take what was written, or while
@@ -73,6 +84,7 @@ class Connection(H11Protocol):
 
     def __init__(self, all_: Connections) -> None:
         super().__init__(all_.config, all_.state, {}, all_.loop)
+        self.conn = Requests(h11.SERVER, HEAD_BYTES)
         self._all = all_
         self._timer: TimerHandle | None = None
         self._lingers = False  # it was refused: what still comes is thrown away
@@ -122,9 +134,14 @@ class Connection(H11Protocol):
                     self.transport.close()
                 return
             super().data_received(data[first : first + PIECE])
+
+    def handle_events(self) -> None:
+        super().handle_events()
         if self._answering and self in self._all.silent:
-            del self._all.silent[self]
-            self._untimed()
+            if not self.flow.write_paused:  # else its client does not take the answer before
+                self._untimed()
+            if not self.cycle.more_body:
+                del self._all.silent[self]
 
     def eof_received(self) -> bool:  # type: ignore[override]  # uvicorn's has no answer to half a request
         """A client that has said all may still wait for the answer."""
@@ -165,6 +182,8 @@ class Connection(H11Protocol):
         status = error.error_status_hint if isinstance(error, h11.RemoteProtocolError) else 400
         if status == HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE:
             self.refuse(status, f"the request's head is longer than the {HEAD_BYTES} bytes that are accepted")
+        elif status == HTTPStatus.LENGTH_REQUIRED:
+            self.refuse(status, str(error))
         else:
             self.refuse(status, f"that is no request of HTTP/1.1: {error}")
 

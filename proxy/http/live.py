@@ -10,11 +10,13 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncGenerator, Mapping, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import fields, is_dataclass
 from time import monotonic
 from typing import Any
+
+from starlette.exceptions import HTTPException
 
 from proxy.loop.slices import Slices
 from proxy.port.overview import TEXTS, Overview, Overviews
@@ -24,6 +26,7 @@ from proxy.port.watching import ReadView, Watcher
 EVERY = 1.0
 KEPT = 3.0  # seconds that the last look is kept
 READS_EVERY = 0.25
+MOST_WATCHERS = 4  # of reads: each brings them into words by itself
 MANY = 20  # members of a JSON object that are written in one step
 
 
@@ -152,6 +155,7 @@ class Live:
         self._moment: Moment | None = None
         self._making: asyncio.Task[Moment] | None = None
         self._number = 0
+        self._watchers = 0
 
     async def now(self) -> Moment:
         """At most EVERY old."""
@@ -175,6 +179,7 @@ class Live:
         """Nobody has looked since: of thousands of caches it is some megabytes."""
         if self._moment is moment:
             self._moment = None
+            self._number += 1  # the next one has no difference to it: those who have seen it get a whole one
 
     async def events(self, *, texts: bool) -> AsyncGenerator[bytes, None]:
         """A stream's events, without end."""
@@ -186,10 +191,20 @@ class Live:
                 seen = moment.number
             await asyncio.sleep(max(0.0, moment.at + EVERY - monotonic()))
 
+    @contextmanager
+    def _counted(self) -> Iterator[None]:
+        self._watchers += 1
+        try:
+            yield
+        finally:
+            self._watchers -= 1
+
     async def reads(self, watched: AbstractContextManager[Watcher], *, texts: bool) -> AsyncGenerator[bytes, None]:
-        """A stream of the reads that are no hits, without end."""
+        """A stream of the reads that are no hits, without end. Raises HTTPException where there are too many."""
+        if self._watchers >= MOST_WATCHERS:
+            raise HTTPException(503, f"more than {MOST_WATCHERS} watch reads")
         number = 0
-        with watched as watcher:
+        with self._counted(), watched as watcher:
             yield b": from now on\n\n"
             while True:
                 lost, reads = watcher.take()

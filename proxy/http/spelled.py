@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import re
 from collections.abc import Callable, Iterable, Sequence
 from decimal import Decimal
 from typing import Any
@@ -19,6 +20,8 @@ from upwell.key_text import value_of
 from upwell.rows import key_message
 from upwell.v1 import upwell_pb2 as pb
 
+VALUES = 5_000  # of one key and its lists: it is read in one step
+_NUMBER = re.compile(r"[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?")  # Python takes 1_0, and other digits
 EXACT = (1 << 53) - 1  # of integers: JavaScript has those up to it, and makes others of larger ones
 
 
@@ -78,7 +81,17 @@ def key_of_texts(given: Sequence[str], parameters: Sequence[ParameterInfo]) -> p
     """A key of the texts that an address has: numbers where the cache has numbers. Raises BadParameters."""
     types: Iterable[SqlType | None] = (parameter.type for parameter in parameters)
     padded = [*types, *[None] * len(given)]
-    return key_message(_of_text(one, type_) for one, type_ in zip(given, padded, strict=False))
+    try:
+        return key_message(_of_text(one, type_) for one, type_ in zip(given, padded, strict=False))
+    except NotAccepted as error:
+        raise BadParameters(str(error)) from None
+
+
+def seconds(given: object) -> float:
+    """Raises TypeError, ValueError, ArithmeticError."""
+    if isinstance(given, str) and not _NUMBER.fullmatch(given):
+        raise ValueError
+    return float(given)  # type: ignore[arg-type]  # else it raises TypeError
 
 
 def _of_text(given: str, type_: SqlType | None) -> object:
@@ -91,7 +104,7 @@ def _of_text(given: str, type_: SqlType | None) -> object:
     elif type_ is not None and type_.name == "decimal":
         make = Decimal
     try:
-        return make(given)
+        return make(given) if _NUMBER.fullmatch(given) else given
     except (ValueError, ArithmeticError):
         return given
 
@@ -100,6 +113,14 @@ def key_of_json(given: object) -> pb.Key:
     """A key as JSON: its parameters in a list, or the only one. Raises BadParameters."""
     parameters = given if isinstance(given, list) else [given]
     try:
+        if (values := _values(parameters)) > VALUES:
+            raise BadParameters(f"a key of {values} values: up to {VALUES} are accepted")
         return key_message(map(value_of, parameters))
+    except RecursionError:
+        raise BadParameters("a key with lists in lists of lists is not accepted") from None
     except (ValueError, NotAccepted) as error:
-        raise BadParameters(f"the key {text(given):.200} is not accepted: {error}") from None
+        raise BadParameters(f"the key {json.dumps(given):.200} is not accepted: {error}") from None
+
+
+def _values(given: list[object]) -> int:
+    return sum(_values(one) if isinstance(one, list) else 1 for one in given)

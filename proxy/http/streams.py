@@ -31,15 +31,17 @@ class Streams:
         if self.open >= MOST:
             raise HTTPException(503, f"more than {MOST} streams are open")
 
-    def response(self, events: AsyncGenerator[bytes, None]) -> StreamingResponse:
-        """A stream of server-sent events. They are closed with it."""
-        return StreamingResponse(self._going_on(events), media_type="text/event-stream")
+    def response(self, events: AsyncGenerator[bytes, None], first: bytes = b"") -> StreamingResponse:
+        """A stream of server-sent events. They are closed with it. `first`: what comes before them."""
+        return StreamingResponse(self._going_on(events, first), media_type="text/event-stream")
 
-    async def _going_on(self, events: AsyncGenerator[bytes, None]) -> AsyncGenerator[bytes, None]:
+    async def _going_on(self, events: AsyncGenerator[bytes, None], first: bytes) -> AsyncGenerator[bytes, None]:
         self.open += 1
         ending = asyncio.ensure_future(self._stopping.wait())
         coming = asyncio.ensure_future(anext(events, None))
         try:
+            if first:
+                yield first
             while not ending.done():
                 waited, _ = await asyncio.wait((coming, ending), timeout=SILENCE, return_when=FIRST_COMPLETED)
                 if not waited:

@@ -197,9 +197,11 @@ class Overviews:
     async def _measure(self, slices: Slices) -> None:
         """What takes time: of caches that are new, and of some others in turn."""
         caches = self._catalog.caches
-        for name in [name for name, found in self._measured.items() if caches.get(name) is not found.cache()]:
+        gone = [name for name, of in self._measured.items() if name not in caches or caches[name] is not of.cache()]
+        for name in gone:
             del self._measured[name]
-            self._turns.remove(name)
+        if gone:
+            self._turns = deque(name for name in self._turns if name in self._measured)
         for name, cache in list(caches.items()):
             if name not in self._measured and not cache.dropped:
                 self._measured[name] = _measured(cache)

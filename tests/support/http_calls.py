@@ -54,12 +54,18 @@ async def exchange(port: int, request: bytes, end: bool = False) -> tuple[str, s
 
 
 async def call(
-    port: int, method: str, path: str, body: object = None, token: str = "", kind: str = "application/json"
+    port: int,
+    method: str,
+    path: str,
+    body: object = None,
+    token: str = "",
+    kind: str = "application/json",
+    more: Mapping[str, str] = NO_HEADERS,
 ) -> tuple[int, Any]:
     """A request with a JSON body, or none, and what comes back: the status and the JSON."""
     data = b"" if body is None else body if isinstance(body, bytes) else json.dumps(body).encode()
     headers = {"Content-Type": kind, "Content-Length": str(len(data))} if body is not None else {}
-    headers |= {"Authorization": f"Bearer {token}"} if token else {}
+    headers |= ({"Authorization": f"Bearer {token}"} if token else {}) | dict(more)
     status, answer = await exchange(port, get(path, method, headers) + data)
     return int(status.split()[0]), json.loads(answer) if answer else None
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Coroutine
-from contextlib import suppress
+from contextlib import AsyncExitStack, suppress
 from decimal import Decimal
 from typing import Any
 from urllib.parse import quote
@@ -12,17 +12,20 @@ from urllib.parse import quote
 import pytest
 import uvloop
 
-from proxy.grpc.service import UpwellService
+from proxy.grpc.service import BATCH_KEYS, UpwellService
 from proxy.http.server import HttpListener
-from proxy.port.api import SubscriptionEvent
+from proxy.http.spelled import VALUES, key_of_texts
+from proxy.port.api import ParameterInfo, SubscriptionEvent
 from proxy.settings.config import Listen
-from sqltypes.errors import SourceDown
+from sqltypes.errors import BadParameters, SourceDown
 from sqltypes.schema import ResultColumn, SqlType
 from tests.support.fake_system import SERVER, FakeSystem
 from tests.support.http_calls import call, events, get, listener_of, listening
+from upwell.v1 import upwell_pb2 as pb
 
 TOKEN = "secret"
 KEYS = {"keys": [[1], 2, [7.5]]}
+SEVEN = chr(0xFF17)  # a digit, as wide as a Chinese character
 
 
 def run(scenario: Coroutine[Any, Any, None]) -> None:
@@ -72,6 +75,23 @@ def test_many_keys_have_an_answer_or_an_error_each() -> None:
         ("GET", "/v1/caches/story?key=1&min_gtid=x", None, 400, "bad_parameters"),
         ("GET", "/v1/caches/story?key=1&otherwise=x", None, 400, "bad_parameters"),
         ("GET", "/v1/caches/story?key=1&wait=x", None, 400, "bad_parameters"),
+        ("GET", "/v1/caches/story?key=1&wait=1_0", None, 400, "bad_parameters"),
+        ("GET", "/v1/caches/story?key=1_000", None, 400, "bad_parameters"),
+        ("GET", "/v1/caches/story?key=+1", None, 400, "bad_parameters"),
+        ("GET", f"/v1/caches/story?key={quote(SEVEN)}", None, 400, "bad_parameters"),
+        ("GET", "/v1/caches/story?key=99999999999999999999", None, 400, "bad_parameters"),
+        ("GET", "/v1/caches/story?key=1&max-staleness=0", None, 400, "bad_parameters"),
+        ("GET", "/v1/caches/story?key=1&wait=1&wait=2", None, 400, "bad_parameters"),
+        ("GET", "/v1/caches/story/changes?key=1&wait=1", None, 400, "bad_parameters"),
+        ("POST", "/v1/caches/story?max_staleness=0", KEYS, 400, "bad_parameters"),
+        ("POST", "/v1/caches/story", KEYS | {"freshness": {"max-staleness": 0}}, 400, "bad_parameters"),
+        ("POST", "/v1/caches/story", KEYS | {"freshness": {"otherwise": []}}, 400, "bad_parameters"),
+        ("POST", "/v1/caches/story", KEYS | {"freshness": {"wait": 10**400}}, 400, "bad_parameters"),
+        ("POST", "/v1/caches/story", {"keys": [[1, [1] * VALUES]]}, 400, "bad_parameters"),
+        ("POST", "/v1/caches/story", b'{"keys":' + b"[" * 400 + b"]" * 400 + b"}", 400, "bad_parameters"),
+        ("POST", "/v1/caches/story", b'{"keys": ["\\ud800"]}', 400, "bad_parameters"),
+        ("POST", "/v1/caches/story", {"keys": [{"decimal": "1e1000"}]}, 400, "bad_parameters"),
+        ("POST", "/v1/caches/story", {"keys": [{"decimal": "-1e-1000"}]}, 400, "bad_parameters"),
         ("GET", f"/v1/caches/story?key=1&min_gtid={SERVER}:9&otherwise=fail", None, 400, "too_stale"),
         ("POST", "/v1/caches/story", {"keys": 1}, 400, "malformed_request"),
         ("POST", "/v1/caches/story", {"keyz": [1]}, 400, "malformed_request"),
@@ -92,6 +112,56 @@ def test_errors_have_grpcs_codes(method: str, path: str, body: object, status: i
             got, answer = await call(port, method, path, body, TOKEN)
             assert (got, answer["error"]["reason"]) == (status, reason)
             assert answer["error"]["message"] and answer["error"]["errno"]
+
+    run(scenario())
+
+
+@pytest.mark.parametrize(
+    ("kind", "given", "value"),
+    [
+        ("bigint", "-7", pb.Value(int=-7)),
+        ("bigint", "+7", pb.Value(int=7)),
+        ("bigint", " 7", pb.Value(string=" 7")),
+        ("bigint", "1_000", pb.Value(string="1_000")),
+        ("bigint", SEVEN, pb.Value(string=SEVEN)),
+        ("bigint", "7\n", pb.Value(string="7\n")),
+        ("double", "-.5e3", pb.Value(double=-500.0)),
+        ("double", "nan", pb.Value(string="nan")),
+        ("decimal", "1.50", pb.Value(decimal="1.50")),
+        ("decimal", "1_0", pb.Value(string="1_0")),
+        ("varchar", "7", pb.Value(string="7")),
+    ],
+)
+def test_a_text_of_an_address_is_a_number_only_if_it_is_written_as_one(kind: str, given: str, value: pb.Value) -> None:
+    parameters = [ParameterInfo("id", SqlType(kind), False)]
+    assert key_of_texts([given], parameters) == pb.Key(parameters=[value])
+
+
+@pytest.mark.parametrize("given", ["1e1000", "1e-1000", "0e1000"])
+def test_a_decimal_of_more_digits_than_mysql_has_is_not_written_out(given: str) -> None:
+    with pytest.raises(BadParameters, match="65 digits"):
+        key_of_texts([given], [ParameterInfo("price", SqlType("decimal"), False)])
+
+
+def test_too_many_keys_are_told_so_before_any_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    def read(key: object) -> pb.Key:
+        raise AssertionError
+
+    async def scenario() -> None:
+        async with listening(system()) as port:
+            monkeypatch.setattr("proxy.http.calls.key_of_json", read)
+            status, answer = await call(port, "POST", "/v1/caches/story", {"keys": [1] * (BATCH_KEYS + 1)})
+            assert (status, answer["error"]["reason"]) == (429, "overloaded")
+
+    run(scenario())
+
+
+def test_thousands_of_keys_have_their_answers() -> None:
+    async def scenario() -> None:
+        async with listening(system()) as port:
+            body = {"keys": [1, *range(3, 2000)], "freshness": {"wait": 1}}
+            status, answer = await call(port, "POST", "/v1/caches/story", body)
+            assert status == 200 and len(answer["answers"]) == 1998 and answer["answers"][0]["rows"] == [[1, "one"]]
 
     run(scenario())
 
@@ -247,6 +317,49 @@ def test_a_subscriber_that_goes_away_leaves_nothing_behind() -> None:
             async with events(port, "/v1/caches/story/changes?key=1") as found:
                 await anext(found)
             await made.subscription_closed.wait()
+
+    run(scenario())
+
+
+@pytest.mark.parametrize("header", ["Forwarded", "X-Forwarded-For", "X-Forwarded-Host", "X-Real-IP", "Via"])
+def test_who_comes_by_another_proxy_is_not_on_loopback(header: str) -> None:
+    async def scenario() -> None:
+        made = system()
+        for token, status in ((None, 403), (TOKEN, 401)):
+            async with listening(made, token=token) as port:
+                for method, path, body in CALLS:
+                    assert (await call(port, method, path, body, more={header: "1.2.3.4"}))[0] == status
+                assert "sql" not in (await call(port, "GET", "/v1/overview", more={header: ""}))[1]["caches"]["story"]
+        assert list(made.caches) == ["story"] and not made.caches["story"].misses
+        async with listening(made, token=TOKEN) as port:
+            assert (await call(port, *CALLS[0], TOKEN, more={header: "1.2.3.4"}))[0] == 200
+
+    run(scenario())
+
+
+async def call_status(port: int, path: str) -> int:
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    writer.write(get(path))
+    status = int((await reader.readline()).split()[1])
+    writer.transport.abort()
+    return status
+
+
+def test_more_watchers_than_accepted_are_told_so_until_one_goes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("proxy.http.streams.SILENCE", 0.01)  # then whoever has gone is noticed
+
+    async def scenario() -> None:
+        made = system()
+        async with listening(made) as port, AsyncExitStack() as watching:
+            for _ in range(3):
+                await watching.enter_async_context(events(port, "/v1/reads"))
+            async with events(port, "/v1/reads"):
+                status, answer = await call(port, "GET", "/v1/reads")
+                assert status == 503 and "4 watch reads" in answer["error"]["message"]
+                async with events(port, "/v1/live") as found:
+                    await anext(found)
+            while (await call_status(port, "/v1/reads")) == 503:
+                pass
 
     run(scenario())
 

@@ -179,6 +179,25 @@ def test_nothing_is_kept_of_a_look_once_nobody_looks(monkeypatch: pytest.MonkeyP
     run(scenario())
 
 
+def test_who_has_not_read_for_long_gets_a_whole_one_and_no_difference_to_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("proxy.http.live.KEPT", 0)
+
+    async def scenario() -> None:
+        made = looked_at()
+        made.rows.clear()
+        made.changed = lambda overview: replace(overview, caches={} if made.looks > 1 else overview.caches)
+        async with aclosing(Live(made).events(texts=True)) as events:
+            state: Any = None
+            for kept in (["c0", "c1"], []):
+                for kind, data in parsed(await anext(events)):
+                    state = data if kind == "overview" else merged(state, data)
+                assert list(state["caches"]) == kept
+
+    run(scenario())
+
+
 def test_differences_of_what_is_no_object_are_whole() -> None:
     before = {"a": [1, 2], "b": {"c": 1, "d": 2}, "e": 1, "g": {"h": 1}, "i": 0}
     after = {"a": [1], "b": {"c": 1, "d": 3}, "e": 1, "f": {}, "g": 1, "j": 0}

@@ -90,6 +90,8 @@ def test_metrics_are_what_the_system_says_now() -> None:
         (b"GET / HTTP/1.1\r\n a: b\r\n\r\n", "400 Bad Request"),
         (b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03\r\n\r\n", "400 Bad Request"),
         (get("/nothing"), "404 Not Found"),
+        (get("/v1/caches", "POST", {"Transfer-Encoding": "chunked"}), "411 Length Required"),
+        (get("/v1/caches", "POST", {"Transfer-Encoding": "chunked"}) + b"1\r\nx\r\n" * 1000, "411 Length Required"),
         (get("/metrics", "POST"), "405 Method Not Allowed"),
         (b"GET / HTTP/1.1\r\nx: " + b"y" * 2 * HEAD_BYTES + b"\r\n\r\n", "431 Request Header Fields Too Large"),
     ],
@@ -185,6 +187,66 @@ def test_a_silent_connection_makes_room_for_one_that_asks(monkeypatch: pytest.Mo
             first.close()
             with suppress(ConnectionError):
                 await first.wait_closed()
+
+    run(scenario())
+
+
+def test_who_does_not_send_a_body_makes_room_for_one_that_asks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("proxy.http.connection.CONNECTIONS", 1)
+
+    async def scenario() -> None:
+        listener = listener_of(system())
+        port = await listener.start()
+        _, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(get("/v1/caches", "POST", {"Content-Length": "5"}) + b"x")
+        assert listener.connections is not None
+        while not listener.connections.state.tasks:
+            await asyncio.sleep(0)
+        assert (await exchange(port, get("/healthz")))[0] == "200 OK"
+        writer.transport.abort()
+        await listener.stop(0)
+
+    run(scenario())
+
+
+def test_a_request_behind_another_is_being_answered_not_silent(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("proxy.http.connection.CONNECTIONS", 1)
+    begun, going_on = asyncio.Event(), asyncio.Event()
+
+    class Slow(FakeCaches):
+        async def listed(self) -> Any:
+            begun.set()
+            await going_on.wait()
+            return []
+
+    async def scenario() -> None:
+        async with listening(FakeSystem(Slow())) as port:
+            both = asyncio.create_task(exchange(port, get("/healthz", close=False) + get("/")))
+            await begun.wait()
+            assert (await exchange(port, get("/healthz")))[0] == "503 Service Unavailable"
+            going_on.set()
+            status, rest = await both
+            assert (status, rest.count("200 OK")) == ("200 OK", 1)
+
+    run(scenario())
+
+
+def test_who_asks_again_without_taking_its_answer_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("proxy.http.connection.CLIENT_SECONDS", 0.2)
+    made = system()
+    made.why_not_ready = "x" * (32 << 20)
+
+    async def scenario() -> None:
+        listener = listener_of(made)
+        port = await listener.start()
+        with socket.create_connection(("127.0.0.1", port)) as client:
+            client.sendall(get("/readyz", close=False) * 2)
+            assert listener.connections is not None
+            while not listener.connections.state.total_requests:
+                await asyncio.sleep(0)
+            while listener.connections.open:
+                await asyncio.sleep(0)
+        await listener.stop(0)
 
     run(scenario())
 
