@@ -22,6 +22,7 @@ from proxy.port.api import DEFAULT_WAIT, Freshness, Otherwise, ParameterValue
 from sqltypes.errors import BadParameters, MalformedRequest
 from sqltypes.expression import Value
 from sqltypes.temporal import time_literal
+from upwell.rows import MOST_DIGITS
 from upwell.v1 import upwell_pb2 as pb
 
 LONGEST_WAIT = 60.0
@@ -128,6 +129,8 @@ def _decimal(text: str) -> Value:
         raise BadParameters(f"{text!r} is not a decimal: digits with an optional sign and point are accepted") from None
     if not number.is_finite():
         raise BadParameters(f"decimal {text!r} is not accepted: MySQL has finite numbers only")
+    if abs(number.adjusted()) > MOST_DIGITS:  # of a large exponent as many digits would be written
+        raise BadParameters(f"decimal {text[:40]!r} is not accepted: MySQL has numbers of 65 digits at most")
     return number
 
 

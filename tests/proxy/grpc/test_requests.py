@@ -53,6 +53,7 @@ BAD = {
     "a decimal that is none": pb.Key(parameters=[pb.Value(decimal="1e")]).SerializeToString(),
     "a decimal with an underscore": pb.Key(parameters=[pb.Value(decimal="1_0")]).SerializeToString(),
     "a decimal of other digits": pb.Key(parameters=[pb.Value(decimal="\uff11\uff10")]).SerializeToString(),
+    "a decimal of a billion digits": pb.Key(parameters=[pb.Value(decimal="1e999999999")]).SerializeToString(),
 }
 
 
