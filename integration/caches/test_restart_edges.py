@@ -62,6 +62,14 @@ async def values(proxy: Proxy, key: int) -> list[object]:
     return [row[0] for row in await proxy.client.cache("by_id").get(key)]
 
 
+async def filled(proxy: Proxy) -> bool:
+    try:
+        await fill(proxy, "by_id", FillBy.DIRECT, [(1,), (2,)])
+    except UpwellError:
+        return False
+    return proxy.app.catalog.get("by_id").info().keys > 0
+
+
 def without_a_binlog(mysql: PrivateMySQL, *statements: str) -> None:
     """MySQL runs so for a while, for maintenance, and is started again as before."""
     before = mysql.flags
@@ -144,13 +152,7 @@ def test_what_was_held_while_changes_were_left_out_is_not_written(own_mysql: Own
             mysql.flags = (*before, "--gtid-mode=OFF", "--skip-log-bin")
             await asyncio.to_thread(mysql.start)
             await until(lambda: bool(proxy.app.stream.unfit))
-            for _ in range(20):
-                try:
-                    await fill(proxy, "by_id", FillBy.DIRECT, [(1,), (2,)])
-                except UpwellError:
-                    await asyncio.sleep(0.1)
-                if proxy.app.catalog.get("by_id").info().keys:
-                    break
+            await until(lambda: filled(proxy))
             await proxy.app.restart.save()
             assert not list(tmp_path.rglob("held-*.snapshot"))
         mysql.execute("UPDATE shop.t SET v = 777")

@@ -187,7 +187,6 @@ async def asked_until(asker: Asker, condition: Callable[[], bool]) -> None:
     async with asyncio.timeout(60):
         while not condition():
             await asker.ask(BY_ID, 1)
-            await asyncio.sleep(0.01)
 
 
 def test_caches_that_were_not_checked_are_once_checks_are_switched_on(

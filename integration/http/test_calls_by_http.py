@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 from pathlib import Path
 
 from integration.servers.mysql_server import Server
 from integration.support.grpc_app import proxy_beside, run
 from tests.support.http_calls import call, events
+from tests.support.waiting import until
 
 TABLE = (
     "CREATE TABLE t (id BIGINT UNSIGNED PRIMARY KEY, d DECIMAL(20,3), b VARBINARY(10), f DOUBLE, day DATE,"
@@ -45,8 +45,7 @@ def test_a_cache_is_made_read_and_followed_with_curls_means(mysql: Server, datab
                 kind, change = await anext(found)
                 assert kind == "change" and change["removed"] == [TOLD]
                 assert change["added"] == [[*TOLD[:9], "x", TOLD[10]]]
-            while proxy.app.router.status().counters["subscriptions"]:
-                await asyncio.sleep(0)
+            await until(lambda: not proxy.app.router.status().counters["subscriptions"])
             assert (await call(port, "DELETE", "/v1/caches/by_id", token=token))[0] == 204
             assert (await call(port, "GET", "/v1/caches/by_id?key=1", token=token))[0] == 404
 

@@ -12,6 +12,8 @@ import pymysql
 
 from integration.servers.mysql_server import Server
 from integration.support.grpc_app import Proxy, proxy_beside, run
+from proxy.system.overviews import Overviews
+from tests.support.waiting import until
 
 TABLES = (
     "CREATE TABLE item (id INT PRIMARY KEY, owner INT, name VARCHAR(20), KEY (owner))",
@@ -35,6 +37,10 @@ def ask(proxy: Proxy, *texts: str) -> None:
     ):
         for text in texts:
             cursor.execute(text)
+
+
+async def sampled(overviews: Overviews) -> bool:
+    return bool((await overviews.look()).history.rows)
 
 
 def test_an_overview_of_a_proxy_at_work(mysql: Server, database: str, tmp_path: Path) -> None:
@@ -75,8 +81,7 @@ def test_the_last_hour_is_kept_whoever_looks(mysql: Server, database: str, tmp_p
             for _ in range(20):
                 await proxy.client.cache("joined").get(1)
             overviews = proxy.app.router.overviews
-            while not (await overviews.look()).history.rows:
-                await asyncio.sleep(0)
+            await until(lambda: sampled(overviews))
             history = (await overviews.look()).history
             row = dict(zip(history.columns, history.rows[0], strict=True))
             assert row["hits"] > 0 and row["memory"] > 0 and 0 < row["hit_rate"] <= 1

@@ -37,6 +37,16 @@ async def snapshot(proxy: Proxy, found: StepTimes) -> None:
     found.doing = ""
 
 
+async def begun_again(mysql: Server, database: str, folder: Path, found: StepTimes, options: dict[str, str]) -> None:
+    """Likewise."""
+    found.doing = START
+    async with proxy_beside(mysql, database, folder, **options) as proxy:
+        await proxy.app.restart.restored()
+        assert proxy.app.catalog.get("by_id").info().keys == KEYS
+        await until(lambda: not proxy.app.router.reads.closed)
+        found.doing = ""
+
+
 def test_snapshots_and_restarts(mysql: Server, database: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("dataflow.readers.eviction.FEW_KEYS", KEYS // 100)  # so that they are listed as very many are
 
@@ -47,12 +57,6 @@ def test_snapshots_and_restarts(mysql: Server, database: str, tmp_path: Path, mo
                 await proxy.app.router.caches.create(name, sql, database)
                 await fill(proxy, name, FillBy.DIRECT, keys)
             await asyncio.create_task(snapshot(proxy, found))
-        await asyncio.sleep(0)
-        found.doing = START
-        async with proxy_beside(mysql, database, folder, **options) as proxy:
-            await proxy.app.restart.restored()
-            assert proxy.app.catalog.get("by_id").info().keys == KEYS
-            await until(lambda: not proxy.app.router.reads.closed)
-            found.doing = ""
+        await asyncio.create_task(begun_again(mysql, database, folder, found, options))
 
     each_step_is_short(mysql, database, tmp_path, [*NUMBERS, rows(KEYS)], restarts, lambda found: found.most >= LIMIT)
