@@ -366,7 +366,7 @@ async def listen(app: App, upstream: Upstream, matcher: QueryMatcher) -> list[Li
     app.grpc_port, app.grpc_token = await grpc.start(), options.token
     http = HttpListener(app.router, config.http_listen, grpc.service)
     app.http_port = await http.start()
-    app.router.session_figures = mysql.shared.figures
+    app.router.listener_figures = lambda: {**mysql.shared.figures(), **http.figures()}
     app.router.watching.sessions = mysql.shared.on_passed
     app.mysql_port = await mysql.start()
     if not config.mysql.listen.is_loopback and (upstream.unix_socket or is_loopback(upstream.host)):

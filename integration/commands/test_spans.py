@@ -14,6 +14,7 @@ from integration.support.mysql_clients import connected
 from integration.support.proxy_thread import proxy_in_thread
 from integration.support.raw_client import bound
 from proxy.mysql.session.shared import Shared
+from tests.support.http_calls import call
 from tests.support.otlp_receiver import Receiver, Span, receiving
 from tests.support.waiting import until
 
@@ -123,6 +124,35 @@ def test_calls_of_grpc_tell_their_trace_by_metadata(
             assert passed.attributes["db.response.returned_rows"] == 1
             assert float(passed.attributes["upwell.mysql_ms"]) * 1e6 <= passed.ended - passed.started
             assert not by_trace(collector, 2) and not by_trace(collector, 3), "hits"
+
+    run(scenario)
+
+
+def test_reads_over_http_tell_their_trace_by_headers(
+    mysql: Server, database: str, tmp_path: Path, collector: Receiver
+) -> None:
+    async def scenario() -> None:
+        async with proxy_beside(mysql, database, tmp_path) as proxy:
+            port, token = proxy.app.http_port, str(proxy.app.grpc_token)
+            await proxy.write(TABLE, ROWS)
+            await proxy.client.create_cache(f"{BY_AUTHOR}?", name="by_author", database=database)
+
+            def traced(number: int) -> dict[str, str]:
+                return {"traceparent": f"00-{trace(number)}-{number:016x}-01", "tracestate": "a=1"}
+
+            path = "/v1/caches/by_author"
+            for number, served in ((1, "miss"), (2, "hit")):
+                _, answer = await call(port, "GET", f"{path}?key=7", token=token, more=traced(number))
+                assert answer["served"] == served
+            await call(port, "POST", path, {"keys": [8, 9]}, token, more=traced(3))
+            await call(port, "GET", f"{path}?key=10", token=token, more={"traceparent": "nonsense"})
+            await until(lambda: len(collector.spans) == 4, 60)
+            (miss,) = by_trace(collector, 1)
+            assert (miss.name, miss.parent) == ("upwell miss", f"{1:016x}")
+            assert miss.attributes["upwell.cache"] == "by_author"
+            assert [span.parent for span in by_trace(collector, 3)] == [f"{3:016x}"] * 2
+            assert not by_trace(collector, 2), "a hit"
+            assert len({span.trace for span in collector.spans}) == 3, "without a trace it begins one of its own"
 
     run(scenario)
 

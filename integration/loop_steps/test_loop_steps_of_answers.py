@@ -57,6 +57,7 @@ LISTS = {
     "grouped": "SELECT s.c, COUNT(*) FROM parts p LEFT JOIN small s ON s.id = p.n WHERE p.owner IN ({}) GROUP BY s.c",
     "plain": "SELECT id, n FROM parts WHERE owner IN ({})",
 }
+HTTP_ROWS = "SELECT id, n, word, CONCAT(word, REPEAT('x', 80)) AS more FROM big WHERE owner = ?"
 LIMITED = "SELECT id, n, word FROM big WHERE owner = ? ORDER BY word, id LIMIT ?"
 BY_ID = "SELECT id, n, word AS w{} FROM big WHERE id = {}"
 
@@ -96,7 +97,7 @@ def measure(
 
 
 def too_long(found: StepTimes) -> bool:
-    of_large = ("told:", "limited", "compressed", *QUERIES)
+    of_large = ("told:", "over HTTP", "limited", "compressed", *QUERIES)
     limits = ((LIMIT, ("",)), (LIMIT_OF_LARGE, of_large), (LIMIT_OF_LISTS, ("list ",)))
     return any(
         seconds >= limit and doing and doing.startswith(large)
@@ -218,6 +219,43 @@ def test_large_answers(mysql: Server, database: str, tmp_path: Path) -> None:
 
 def test_large_answers_that_are_compared(mysql: Server, database: str, tmp_path: Path) -> None:
     measure(mysql, database, tmp_path, large, tables(), verify_new_caches="32")
+
+
+WIDE = 1 << 20  # bytes of one value
+
+
+def read_over_http(proxy: Proxy, say: Say) -> None:
+    """Answers of some megabytes as JSON: of many rows, of long values, and as the first event of a subscription."""
+    app, database = proxy.app, proxy.database
+    proxy.mysql.execute(
+        f"CREATE TABLE `{database}`.wide (id INT PRIMARY KEY, word LONGTEXT, raw LONGBLOB)",
+        f"INSERT INTO `{database}`.wide VALUES (1, REPEAT('w\u00f6rd \"', {WIDE // 7}), REPEAT(x'00ff', {WIDE // 2}))",
+    )
+    headers = {"Authorization": f"Bearer {app.grpc_token}"}
+    with Client(f"127.0.0.1:{app.grpc_port}", token=app.grpc_token) as client:
+        client.create_cache(HTTP_ROWS, name="http_rows", database=database)
+        client.create_cache("SELECT id, word, raw FROM wide WHERE id = ?", name="http_wide", database=database)
+    for name in ("http_rows", "http_wide"):
+        path = f"http://127.0.0.1:{app.http_port}/v1/caches/{name}"
+        say(f"told: over HTTP, {name}, to be filled")
+        urllib.request.urlopen(urllib.request.Request(f"{path}?key=1", headers=headers)).read()
+        for turn in range(3):
+            say(f"over HTTP: {name}, {turn}")
+            with urllib.request.urlopen(urllib.request.Request(f"{path}?key=1", headers=headers)) as answer:
+                assert len(answer.read()) > WIDE
+        say(f"over HTTP: a subscription to {name}")
+        with urllib.request.urlopen(urllib.request.Request(f"{path}/changes?key=1", headers=headers)) as events:
+            while not events.readline().startswith(b"data: "):
+                pass
+        say("")
+
+
+async def over_http(proxy: Proxy, say: Say) -> None:
+    await asyncio.to_thread(read_over_http, proxy, say)
+
+
+def test_large_answers_over_http(mysql: Server, database: str, tmp_path: Path) -> None:
+    measure(mysql, database, tmp_path, over_http, tables())
 
 
 def read_compressed(proxy: Proxy, say: Say) -> None:

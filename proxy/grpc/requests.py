@@ -244,7 +244,7 @@ def _end_of_value(index: int, raw: bytes, at: int) -> int:
     raise _no_list(index, "a value was expected")
 
 
-def field_at(raw: bytes, at: int) -> tuple[int, int, int]:
+def field_at(raw: bytes | memoryview, at: int) -> tuple[int, int, int]:
     """Of a message's field that begins there: its tag, where its value begins, and where it ends. Raises
     MalformedRequest."""
     tag, first = _varint(raw, at)
@@ -261,7 +261,7 @@ def field_at(raw: bytes, at: int) -> tuple[int, int, int]:
     return tag, first, end
 
 
-def _varint(raw: bytes, at: int) -> tuple[int, int]:
+def _varint(raw: bytes | memoryview, at: int) -> tuple[int, int]:
     """The number, and where it ends."""
     number = shift = 0
     for place in range(at, min(at + 10, len(raw))):

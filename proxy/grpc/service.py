@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import hmac
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import aclosing
 from dataclasses import asdict
 from typing import Any, NoReturn, Protocol, TypeVar
@@ -45,7 +45,7 @@ from proxy.grpc.requests import (
 )
 from proxy.grpc.rows import FORMAT, encoder_for, varint
 from proxy.loop.slices import Slices, emptied, in_slices
-from proxy.port.api import Demand, System
+from proxy.port.api import Demand, SubscriptionEvent, System
 from sqltypes.errors import (
     BadParameters,
     DeadlinePassed,
@@ -112,7 +112,7 @@ class UpwellService:
     def __init__(self, system: System, message_limit: int, token: str | None = None, *, own_sql: bool = True) -> None:
         self._system = system
         self.own_sql = own_sql
-        self._limit = message_limit
+        self.message_limit = message_limit
         self._authorization = None if token is None else f"Bearer {token}"
         self.token_is_in = "the file of the proxy's --grpc-token-file"  # for who calls without it
         self._open = OpenCaches(system)
@@ -229,15 +229,21 @@ class UpwellService:
             return stream_failure(error)
         return stream_answer(answer_bytes(answer, message.columns_id))
 
-    async def subscribe(self, request: bytes, context: Context) -> None:
+    async def followed(self, request: bytes) -> AsyncGenerator[SubscriptionEvent, None]:
+        """What happens to the key that a SubscribeRequest names. Raises MalformedRequest, BadParameters,
+        MessageTooLarge."""
+        self.check_size(len(request), "request")
         message = parse_subscribe(request)
-        parameters = await long_key_parameters(message.key)
+        return self._system.subscribe(message.cache, await long_key_parameters(message.key))
+
+    async def subscribe(self, request: bytes, context: Context) -> None:
+        name = parse_subscribe(request).cache
         columns: tuple[ResultColumn, ...] = ()
         encode = encoder_for(columns)
-        async with aclosing(self._system.subscribe(message.cache, parameters)) as events:
+        async with aclosing(await self.followed(request)) as events:
             async for event in events:
                 if event.snapshot:  # the cache may be another one than when it was last opened here
-                    columns = self._system.caches.open(message.cache, FORMAT).info.columns
+                    columns = self._system.caches.open(name, FORMAT).info.columns
                     encode = encoder_for(columns)
                 data = await event_bytes(event, columns, encode)
                 self.check_size(len(data), "event")
@@ -371,7 +377,7 @@ class UpwellService:
         at_once: Callable[[bytes], bytes | None] = lambda request: None,
     ) -> Callable[[bytes, Context], Awaitable[bytes]]:
         """A handler around a call; `at_once` may have the answer without it."""
-        limit = self._limit
+        limit = self.message_limit
         authorization = self._authorization
 
         async def handler(request: bytes, context: Context) -> bytes:
@@ -407,8 +413,20 @@ class UpwellService:
         return handler
 
     def check_size(self, size: int, what: str) -> None:
-        if size > self._limit:
-            raise MessageTooLarge(f"{what} of {size} bytes: up to {self._limit} are accepted (--max-message-size)")
+        if size > self.message_limit:
+            raise MessageTooLarge(
+                f"{what} of {size} bytes: up to {self.message_limit} are accepted (--max-message-size)"
+            )
+
+    async def within_size(
+        self, call: Callable[[bytes, Timed], Awaitable[bytes]], request: bytes, context: Timed
+    ) -> bytes:
+        """The answer, where request and answer are as long as messages may be. Raises as the call, and
+        MessageTooLarge."""
+        self.check_size(len(request), "request")
+        answer = await call(request, context)
+        self.check_size(len(answer), "answer")
+        return answer
 
     def _check_token(self, context: Context) -> None:
         found = (value for key, value in context.invocation_metadata() or () if key == "authorization")

@@ -6,27 +6,40 @@ They are gRPC's calls by other words: the service of the gRPC listener has the s
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Iterable, Mapping
+from collections import deque
+from collections.abc import (
+    AsyncGenerator,
+    Awaitable,
+    Callable,
+    Collection,
+    Generator,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
 from contextlib import aclosing
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
+from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
 from proxy.grpc.errors import as_upwell_error
-from proxy.grpc.requests import LIST_VALUES as ROWS
-from proxy.grpc.requests import field_at, key_parameters
 from proxy.grpc.rows import FORMAT, length_delimited
 from proxy.grpc.service import UpwellService, check_keys
 from proxy.http.errors import error_of, failed
+from proxy.http.kept import check_room
+from proxy.http.pieces import STEP, Cut, cut, in_pieces, rows_written, spelled_rows
 from proxy.http.rights import Rights
 from proxy.http.spelled import Spelling, key_of_json, key_of_texts, of_wire, seconds, text
 from proxy.http.streams import Streams
-from proxy.loop.slices import Slices, in_slices
+from proxy.loop.slices import in_slices, run_in_slices
 from proxy.port.api import SubscriptionEvent, System
+from proxy.port.tracing import CALLER, Trace
 from sqltypes.errors import BadParameters, MalformedRequest
 from upwell.v1 import upwell_pb2 as pb
 
@@ -40,6 +53,8 @@ FRESHNESS: Mapping[str, tuple[Callable[[Any], object], str]] = {
 }
 """What makes them of a text or of JSON, and what that is to be."""
 KEY = "key"
+JSON = "application/json"
+TRACE = ("traceparent", "tracestate")
 KEYS = length_delimited(0x12)  # those of an ExecuteBatchRequest
 
 Endpoint = Callable[[Request], Awaitable[Response]]
@@ -53,15 +68,6 @@ class Within:
 
     def time_remaining(self) -> float:
         return self.seconds
-
-
-@dataclass(slots=True)
-class Cut:
-    """A message with rows or answers in front of its other fields. `parts`: each of those, in bytes; `rest`: the
-    others."""
-
-    parts: list[bytes] = field(default_factory=list)
-    rest: bytes = b""
 
 
 class Calls:
@@ -85,6 +91,7 @@ class Calls:
             try:
                 self._rights.check(request)
                 _check_names([name for name, _ in request.query_params.multi_items()], names)
+                CALLER.set(partial(_trace_of, request))
                 return await endpoint(request)
             except HTTPException:
                 raise
@@ -100,15 +107,13 @@ class Calls:
         name = request.path_params["name"]
         key = self._key(request, name)
         message = pb.ExecuteRequest(cache=name, key=key, freshness=_freshness(request.query_params))
-        answer = await self._service.execute(message.SerializeToString(), Within())
-        self._service.check_size(len(answer), "answer")
-        cut = await _cut(answer)
-        head = pb.Answer.FromString(cut.rest)
+        answer = await self._service.within_size(self._service.execute, message.SerializeToString(), Within())
+        size, found = len(answer), await run_in_slices(cut(answer))
+        head = pb.Answer.FromString(found.rest)
         told: dict[str, object] = {"cache": head.cache, "served": SERVED[head.served], "position": head.position}
         told |= {name: value for name, value in (("why", head.why), ("horizon", head.horizon)) if value}
         told["columns"] = _columns(head.columns)
-        rows = [text(of_wire(pb.Row.FromString(row))) async for row in in_slices(cut.parts)]
-        return _json(text(told)[:-1], ',"rows":[', ",".join(rows), "]}")
+        return await _json(request, size, _around(told, "rows", rows_written(found.parts)))
 
     def _key(self, request: Request, name: str) -> pb.Key:
         given = request.query_params.getlist("key")
@@ -124,14 +129,11 @@ class Calls:
         message = pb.ExecuteBatchRequest(cache=name, freshness=_freshness(freshness)).SerializeToString()
         keys = [key_of_json(key).SerializeToString() async for key in in_slices(given)]
         message += b"".join([KEYS[len(key)] + key for key in keys])
-        answer = await self._service.execute_batch(message, Within())
-        self._service.check_size(len(answer), "answer")
-        cut = await _cut(answer)
-        head = pb.BatchAnswer.FromString(cut.rest)
+        answer = await self._service.within_size(self._service.execute_batch, message, Within())
+        size, found = len(answer), await run_in_slices(cut(answer))
+        head = pb.BatchAnswer.FromString(found.rest)
         told = {"cache": head.cache, "position": head.position, "columns": _columns(head.columns)}
-        slices = Slices()
-        answers = [await _answer_of_key(pb.KeyAnswer.FromString(one), slices) for one in cut.parts]
-        return _json(text(told)[:-1], ',"answers":[', ",".join(answers), "]}")
+        return await _json(request, size, _around(told, "answers", _answers(found.parts)))
 
     # -- subscriptions -------------------------------------------------------------------------------------------------
 
@@ -139,23 +141,25 @@ class Calls:
         name = request.path_params["name"]
         key = self._key(request, name)
         self._streams.check()
-        events = self._system.subscribe(name, key_parameters(key.SerializeToString()))
+        events = await self._service.followed(pb.SubscribeRequest(cache=name, key=key).SerializeToString())
         first = await anext(events, None)  # what cannot be subscribed to fails here
-        return self._streams.response(self._told(name, first, events))
+        return self._streams.response(request, self._told(name, first, events))
 
     async def _told(
         self, name: str, first: SubscriptionEvent | None, events: AsyncGenerator[SubscriptionEvent, None]
-    ) -> AsyncGenerator[bytes, None]:
+    ) -> AsyncGenerator[Sequence[bytes], None]:
         spelling, event = Spelling(()), first
         async with aclosing(events):
             try:
                 while event is not None:
                     if event.snapshot:
                         spelling = Spelling(self._system.caches.open(name, FORMAT).columns)
-                    yield await _event(event, spelling)
+                    parts = [part async for part in in_pieces(_event(event, spelling))]
+                    self._service.check_size(sum(map(len, parts)), "event")
+                    yield parts
                     event = await anext(events, None)
             except Exception as error:  # noqa: BLE001 - the stream's top level; logged by as_upwell_error
-                yield _end(error_of(as_upwell_error(error)))
+                yield [_end(error_of(as_upwell_error(error)))]
 
     # -- caches --------------------------------------------------------------------------------------------------------
 
@@ -175,40 +179,74 @@ class Calls:
         return Response(status_code=204)
 
 
-def _json(*parts: str) -> Response:
-    return Response("".join(parts).encode(), media_type="application/json")
+async def _json(request: Request, size: int, written: Iterator[bytes]) -> Response:
+    """An answer of one piece as it is; one of more is written piece by piece, as its client takes it. `size`: bytes of
+    what it is made of, which are kept meanwhile."""
+    pieces = in_pieces(written)
+    first = await anext(pieces)
+    if (second := await anext(pieces, None)) is None:
+        return Response(first, media_type=JSON)
+    check_room(request, size)
+
+    async def all_of_it() -> AsyncGenerator[bytes, None]:
+        yield first
+        yield second
+        async for piece in pieces:
+            yield piece
+
+    return StreamingResponse(all_of_it(), media_type=JSON)
 
 
-async def _cut(message: bytes) -> Cut:
-    """The rows of an Answer, or the answers of a BatchAnswer, apart: they are read one by one, in steps."""
-    found, slices, at, rest = Cut(), Slices(), 0, []
-    while at < len(message):
-        tag, first, end = field_at(message, at)
-        if tag == ROWS:
-            found.parts.append(message[first:end])
-            if len(found.parts) % 250 == 0:
-                await slices.turn()
-        else:
-            rest.append(message[at:end])
-        at = end
-    found.rest = b"".join(rest)
-    return found
+def _around(told: Mapping[str, object], name: str, listed: Iterator[bytes]) -> Iterator[bytes]:
+    """An object with one more member: a list."""
+    yield f'{text(told)[:-1]},"{name}":['.encode()
+    yield from listed
+    yield b"]}"
 
 
-async def _answer_of_key(answer: pb.KeyAnswer, slices: Slices) -> str:
-    if answer.HasField("failure"):
-        failure = answer.failure
+def _answers(answers: deque[memoryview]) -> Iterator[bytes]:
+    comma = b""
+    while answers:
+        answer = answers.popleft()
+        yield comma
+        yield from _small_answer(answer) if len(answer) <= STEP else _large_answer(answer)
+        comma = b","
+
+
+def _small_answer(answer: memoryview) -> Iterator[bytes]:
+    found = pb.KeyAnswer.FromString(bytes(answer))
+    if found.HasField("failure"):
+        failure = found.failure
         told = {"reason": failure.reason, "message": failure.message}
-        return text({"error": told | {"errno": failure.errno, "sqlstate": failure.sqlstate}})
-    told = {"served": SERVED[answer.served]}
+        yield text({"error": told | {"errno": failure.errno, "sqlstate": failure.sqlstate}}).encode()
+    else:
+        rows = (b"," * (at > 0) + text(of_wire(row)).encode() for at, row in enumerate(found.rows))
+        yield from _around(_of_key(found), "rows", rows)
+
+
+def _large_answer(answer: memoryview) -> Iterator[bytes]:
+    """Without a failure, which is short."""
+    cutting: Generator[None, None, Cut] = cut(answer)
+    while True:
+        try:
+            next(cutting)
+        except StopIteration as ended:
+            found: Cut = ended.value
+            break
+        yield b""
+    yield from _around(_of_key(pb.KeyAnswer.FromString(found.rest)), "rows", rows_written(found.parts))
+
+
+def _of_key(answer: pb.KeyAnswer) -> dict[str, object]:
+    told: dict[str, object] = {"served": SERVED[answer.served]}
     more = (("position", answer.position), ("why", answer.why), ("horizon", answer.horizon))
-    told |= {name: value for name, value in more if value}
-    rows = []
-    for row in answer.rows:
-        rows.append(text(of_wire(row)))
-        await slices.turn()
-    await slices.turn()
-    return f'{text(told)[:-1]},"rows":[{",".join(rows)}]}}'
+    return told | {name: value for name, value in more if value}
+
+
+def _trace_of(request: Request) -> Trace:
+    """A request that has one of them several times has a list, as W3C says."""
+    given = {name: ",".join(request.headers.getlist(name)) for name in TRACE}
+    return {name: value for name, value in given.items() if value}
 
 
 def _columns(columns: Any) -> list[dict[str, str]]:
@@ -242,7 +280,7 @@ async def _object(request: Request, accepted: Mapping[str, type]) -> dict[str, A
     """The body, which is a JSON object of such members. Its type must say so: a browser does not let a page of another
     site send that. Raises MalformedRequest."""
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-    if kind != "application/json":
+    if kind != JSON:
         raise MalformedRequest(f"a body of type {kind!r:.100} is not accepted: application/json is")
     try:
         given = json.loads(await request.body())
@@ -258,17 +296,20 @@ class _Unknown:
     """Nothing is of this type."""
 
 
-async def _event(event: SubscriptionEvent, spelling: Spelling) -> bytes:
+def _event(event: SubscriptionEvent, spelling: Spelling) -> Iterator[bytes]:
     if event.end:
-        return _end({"reason": "subscription_ended", "message": event.end})
-    removed, added = [
-        "[" + ",".join([text(spelling.row(row)) async for row in in_slices(rows)]) + "]"
-        for rows in (event.removed, event.added)
-    ]
-    position = text(event.position)
+        yield _end({"reason": "subscription_ended", "message": event.end})
+        return
+    kind, told = "change", f'"position":{text(event.position)}'
     if event.snapshot:
-        return _written("snapshot", f'{{"position":{position},"columns":{text(spelling.columns)},"rows":{added}}}')
-    return _written("change", f'{{"position":{position},"removed":{removed},"added":{added}}}')
+        kind, told = "snapshot", f'{told},"columns":{text(spelling.columns)},"rows":['
+    else:
+        yield f'event: change\ndata: {{{told},"removed":['.encode()
+        yield from spelled_rows(event.removed, spelling)
+        told = '],"added":['
+    yield (f"event: {kind}\ndata: {{{told}" if event.snapshot else told).encode()
+    yield from spelled_rows(event.added, spelling)
+    yield b"]}\n\n"
 
 
 def _end(told: Mapping[str, object]) -> bytes:

@@ -18,6 +18,8 @@ from uvicorn import Config
 from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.server import ServerState
 
+from proxy.http.kept import Kept
+
 HEAD_BYTES = 16 << 10
 CLIENT_SECONDS = 10.0
 """How long a client may take to send the head of a request, and then to take what is written."""
@@ -40,14 +42,15 @@ class Requests(h11.Connection):
 
 class Connections:
     """Those of a listener that are open. `silent`: those of them whose request is not whole yet, the oldest first.
-    `app`: the ASGI application; `full`: that of a connection for which there is no room.
+    `app`: the ASGI application; `full`: that of a connection for which there is no room. `kept`: what slow clients have
+    not taken.
 
     Invariants: 1. at most CONNECTIONS are open and are not being ended.
     """
 
-    def __init__(self, app: Any, full: Any, loop: AbstractEventLoop) -> None:
+    def __init__(self, app: Any, full: Any, loop: AbstractEventLoop, kept: Kept) -> None:
         logging.getLogger("uvicorn.error").setLevel(logging.CRITICAL)  # what fails is told by those who answer
-        self.app, self.full, self.loop = app, full, loop
+        self.app, self.full, self.loop, self.kept = app, full, loop, kept
         self.open: dict[Connection, None] = {}
         self.silent: dict[Connection, None] = {}
         self.state = ServerState()
@@ -83,12 +86,27 @@ class Connection(H11Protocol):
     """
 
     def __init__(self, all_: Connections) -> None:
-        super().__init__(all_.config, all_.state, {}, all_.loop)
+        super().__init__(all_.config, all_.state, {"connection": self}, all_.loop)
         self.conn = Requests(h11.SERVER, HEAD_BYTES)
         self._all = all_
         self._timer: TimerHandle | None = None
         self._lingers = False  # it was refused: what still comes is thrown away
         self._left = LINGER_BYTES
+        self.kept = 0  # bytes, as Keeping has it
+
+    @property
+    def unsent(self) -> int:
+        return 0 if self.transport.is_closing() else self.transport.get_write_buffer_size()
+
+    def keep(self, size: int) -> bool:
+        """Keeps so many bytes until the response is complete, if there is room for them."""
+        if not self._all.kept.has_room(size, self.loop.time()):
+            return False
+        self.kept += size
+        return True
+
+    def leave(self) -> None:
+        self.transport.abort()
 
     @property
     def _answering(self) -> bool:
@@ -108,12 +126,14 @@ class Connection(H11Protocol):
             self.app = self._all.full
         super().connection_made(transport)
         self._all.open[self] = None
+        self._all.kept.open[self] = None
         self._is_silent()
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._untimed()
         self._all.open.pop(self, None)
         self._all.silent.pop(self, None)
+        self._all.kept.forget(self)
         super().connection_lost(exc)
 
     def _is_silent(self) -> None:
@@ -157,6 +177,7 @@ class Connection(H11Protocol):
 
     def on_response_complete(self) -> None:
         self.server_state.total_requests += 1
+        self.kept = 0
         if self.transport.is_closing():
             self._time(CLIENT_SECONDS, self.transport.abort)
             return
@@ -168,11 +189,13 @@ class Connection(H11Protocol):
 
     def pause_writing(self) -> None:
         super().pause_writing()
+        self._all.kept.has_stalled(self, self.loop.time())
         if not self._lingers:
             self._time(CLIENT_SECONDS, self.transport.abort)
 
     def resume_writing(self) -> None:
         super().resume_writing()
+        self._all.kept.goes_on(self)
         if self._answering:
             self._untimed()
 

@@ -181,13 +181,13 @@ class Live:
             self._moment = None
             self._number += 1  # the next one has no difference to it: those who have seen it get a whole one
 
-    async def events(self, *, texts: bool) -> AsyncGenerator[bytes, None]:
+    async def events(self, *, texts: bool) -> AsyncGenerator[Sequence[bytes], None]:
         """A stream's events, without end."""
         seen = 0
         while True:
             moment = await self.now()
             if moment.number != seen:
-                yield await moment.event(texts=texts, whole=moment.number != seen + 1 or not seen)
+                yield [await moment.event(texts=texts, whole=moment.number != seen + 1 or not seen)]
                 seen = moment.number
             await asyncio.sleep(max(0.0, moment.at + EVERY - monotonic()))
 
@@ -199,18 +199,20 @@ class Live:
         finally:
             self._watchers -= 1
 
-    async def reads(self, watched: AbstractContextManager[Watcher], *, texts: bool) -> AsyncGenerator[bytes, None]:
+    async def reads(
+        self, watched: AbstractContextManager[Watcher], *, texts: bool
+    ) -> AsyncGenerator[Sequence[bytes], None]:
         """A stream of the reads that are no hits, without end. Raises HTTPException where there are too many."""
         if self._watchers >= MOST_WATCHERS:
             raise HTTPException(503, f"more than {MOST_WATCHERS} watch reads")
         number = 0
         with self._counted(), watched as watcher:
-            yield b": from now on\n\n"
+            yield [b": from now on\n\n"]
             while True:
                 lost, reads = watcher.take()
                 if lost or reads:
                     number += 1
-                    yield _event("reads", number, await reads_written(lost, reads, texts=texts))
+                    yield [_event("reads", number, await reads_written(lost, reads, texts=texts))]
                 await asyncio.sleep(READS_EVERY)
 
 

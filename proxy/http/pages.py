@@ -188,7 +188,7 @@ class Looks:
 
     async def live(self, request: Request) -> Response:
         self._streams.check()
-        return self._streams.response(self._live.events(texts=self._rights.may_read(request)))
+        return self._streams.response(request, self._live.events(texts=self._rights.may_read(request)))
 
     async def reads(self, request: Request) -> Response:
         cache, outcome = (request.query_params.get(name, "") for name in ("cache", "outcome"))
@@ -199,7 +199,7 @@ class Looks:
         self._streams.check()
         watched = self._system.watching.watched(cache, outcome)
         told = self._live.reads(watched, texts=self._rights.may_read(request))
-        return self._streams.response(told, await anext(told))
+        return self._streams.response(request, told, await anext(told))
 
     async def plan(self, request: Request) -> Response:
         if not self._rights.may_read(request):

@@ -35,13 +35,15 @@ class HttpListener:
     async def start(self) -> int:
         """Listens; the port. Raises ConfigError where it cannot."""
         from proxy.http.connection import Connections
+        from proxy.http.kept import KEPT_BYTES, OF_ANSWERS, Kept
         from proxy.http.pages import application, full
         from proxy.http.streams import Streams
 
         loop = asyncio.get_running_loop()
         self._streams = Streams()
         pages = application(self._system, self._service, self._streams, loopback=self._listen.is_loopback)
-        self.connections = Connections(pages, full, loop)
+        kept = Kept(max(KEPT_BYTES, OF_ANSWERS * self._service.message_limit))
+        self.connections = Connections(pages, full, loop, kept)
         host, port = self._listen.host, self._listen.port
         try:
             self._server = await loop.create_server(self.connections.connection, host, port)
@@ -49,6 +51,14 @@ class HttpListener:
             raise ConfigError(f"cannot listen for HTTP on {host}:{port}: {error.strerror}") from None
         bound: int = self._server.sockets[0].getsockname()[1]
         return bound
+
+    def figures(self) -> dict[str, int]:
+        """Counters by name, from the start on."""
+        kept = self.connections.kept if self.connections is not None else None
+        return {
+            "http_clients_left": kept.left if kept is not None else 0,
+            "http_answers_refused": kept.refused if kept is not None else 0,
+        }
 
     async def stop(self, grace: float) -> None:
         """Takes no new connections, lets answers be taken for `grace` seconds, then ends what is open."""

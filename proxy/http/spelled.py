@@ -12,7 +12,7 @@ from typing import Any
 from proxy.grpc.rows import value_kind
 from proxy.port.api import ParameterInfo
 from sqltypes.errors import BadParameters
-from sqltypes.expression import Row
+from sqltypes.expression import Row, Value
 from sqltypes.schema import ResultColumn, SqlType
 from sqltypes.temporal import time_literal
 from upwell.errors import BadParameters as NotAccepted
@@ -67,6 +67,10 @@ class Spelling:
 
     def row(self, row: Row) -> list[object]:
         return [None if value is None else spell(value) for spell, value in zip(self._each, row, strict=True)]
+
+    def one(self, place: int, value: Value) -> object:
+        """A value of the column at that place."""
+        return None if value is None else self._each[place](value)
 
 
 def text(value: object) -> str:

@@ -44,6 +44,7 @@ PROXY: dict[str, str] = {
     "automatic_caches_made": "Caches made by automatic caching",
     "automatic_caches_dropped": "Of those: dropped again, because they did not pay",
     "automatic_reads_left": "Reads of automatic caches left to MySQL, because Upwell's processor time was short",
+    "subscribers_cut_off": "Subscriptions ended because their clients did not take what happened",
     "spans_dropped": "Spans that were not made, for there were too many in one second",
     "clock_keys_dropped": "Keys of queries by the clock forgotten, as nobody had read them for some minutes",
     "loop_late": "Times that the event loop was late by 50 ms or more; a log line says what ran",
@@ -69,6 +70,11 @@ SESSIONS: dict[str, str] = {
     " hits had shown had changed, or may have",
 }
 
+HTTP: dict[str, str] = {
+    "http_clients_left": "Connections over HTTP ended because too much was kept for clients that did not take it",
+    "http_answers_refused": "Answers over HTTP refused (503), and streams ended, for there was no room to keep them",
+}
+
 GAUGES: dict[str, str] = {
     "source_waiting": "Requests that wait for a connection to the source",
     "source_held_back": "Of those: their table or shard has its part of the connections",
@@ -77,7 +83,7 @@ GAUGES: dict[str, str] = {
     "mysql_sessions": "Sessions over MySQL's protocol now",
 }
 
-COUNTERS: dict[str, str] = {**ENGINE, **SOURCE, **PROXY, **SESSIONS}
+COUNTERS: dict[str, str] = {**ENGINE, **SOURCE, **PROXY, **SESSIONS, **HTTP}
 
 
 class _Executor(Protocol):

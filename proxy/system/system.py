@@ -59,7 +59,7 @@ BY_CLOCK = Reason.NOT_CACHED.why(
 
 class Router:
     """The parts of the system, by what they are about. `stopping`: new callers should go elsewhere, those that are here
-    are served. `session_figures`: of the MySQL listener, which comes after this."""
+    are served. `listener_figures`: of the listeners, which come after this."""
 
     def __init__(
         self,
@@ -83,7 +83,7 @@ class Router:
         self.settings = settings
         self.server_version = version
         self.stopping = False
-        self.session_figures: Callable[[], dict[str, int]] = dict
+        self.listener_figures: Callable[[], dict[str, int]] = dict
         self.changes = changes
         self.accounts = Accounts(changes.note)
         self.pump, self.faults, self.formats = pump, pump.faults, pump.formats
@@ -108,9 +108,9 @@ class Router:
         )
         self.watching = Watch(catalog.caches, self.reads, self.proxied.noted)
         self.caches = Caches(catalog, matcher, self.reads, source.upstream.database, fills.bulk.hold_all, opened)
-        subscriptions = Subscriptions(self.reads, catalog)
-        self.subscribe = subscriptions.subscribe
-        self.gate = Gate(self.reads, stream, config.max_staleness, subscriptions.end)
+        self.subscriptions = Subscriptions(self.reads, catalog)
+        self.subscribe = self.subscriptions.subscribe
+        self.gate = Gate(self.reads, stream, config.max_staleness, self.subscriptions.end)
         self.lateness = Lateness(self.gate.frozen, self.gate.look)
         self.auto_cache: AutoCache | None = None
         self.overviews = Overviews(
@@ -202,7 +202,7 @@ class Router:
         """How many statements were answered until now, by a cache or by MySQL."""
         gone = self._catalog.gone
         held = sum(cache.hits + cache.misses for cache in self._catalog.caches.values())
-        passed = self.reads.passing.count + self.session_figures().get("mysql_passed", 0)
+        passed = self.reads.passing.count + self.listener_figures().get("mysql_passed", 0)
         return passed + held + gone.hits + gone.misses
 
     def source_up(self) -> bool:
@@ -271,8 +271,9 @@ class Router:
                 "spans_dropped": self.spans.dropped if self.spans is not None else 0,
                 "evicted": engine.sieve.evicted,
                 "ring_transactions": len(engine.state.ring),
+                "subscribers_cut_off": self.subscriptions.cut_off,
                 "subscriptions": len(engine.subscriptions),
-                **self.session_figures(),
+                **self.listener_figures(),
                 "freshness_waits": self.freshness.waits,
                 "loop_late": self.lateness.times,
                 "freshness_waits_in_vain": self.freshness.late,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
-from contextlib import aclosing, asynccontextmanager
+from contextlib import aclosing, asynccontextmanager, suppress
 from typing import Any
 
 from proxy.grpc.service import UpwellService
@@ -46,11 +46,33 @@ async def exchange(port: int, request: bytes, end: bool = False) -> tuple[str, s
     writer.write(request)
     if end:
         writer.write_eof()
-    answer = (await reader.read()).decode()
+    answer = await reader.read()
     writer.close()
     await writer.wait_closed()
-    head, _, body = answer.partition("\r\n\r\n")
-    return head.split("\r\n")[0].removeprefix("HTTP/1.1 "), body
+    head, _, body = answer.partition(b"\r\n\r\n")
+    if b"transfer-encoding: chunked" in head.lower():
+        body = unchunked(body)
+    return head.decode().split("\r\n")[0].removeprefix("HTTP/1.1 "), body.decode()
+
+
+def unchunked(body: bytes) -> bytes:
+    """Requires: it is whole."""
+    found, at = list[bytes](), 0
+    while True:
+        end = body.index(b"\r\n", at)
+        size = int(body[at:end], 16)
+        if not size:
+            return b"".join(found)
+        found.append(body[end + 2 : end + 2 + size])
+        at = end + 2 + size + 2
+
+
+async def chunks(reader: asyncio.StreamReader) -> AsyncGenerator[bytes, None]:
+    """Those of a body that goes on, until it or its connection ends."""
+    with suppress(asyncio.IncompleteReadError, ConnectionError, ValueError):
+        while size := int(await reader.readline(), 16):
+            yield await reader.readexactly(size)
+            await reader.readexactly(2)
 
 
 async def call(
@@ -78,13 +100,15 @@ async def events(port: int, path: str, token: str = "") -> AsyncIterator[AsyncIt
     assert b"200 OK" in await reader.readuntil(b"\r\n\r\n")
 
     async def each() -> AsyncGenerator[tuple[str, Any], None]:
-        kind = ""
-        while line := await reader.readline():
-            name, _, value = line.decode().rstrip().partition(": ")
-            if name == "event":
-                kind = value
-            elif name == "data":
-                yield kind, json.loads(value)
+        kind, rest = "", b""
+        async for chunk in chunks(reader):
+            *lines, rest = (rest + chunk).split(b"\n")
+            for line in lines:
+                name, _, value = line.decode().partition(": ")
+                if name == "event":
+                    kind = value
+                elif name == "data":
+                    yield kind, json.loads(value)
 
     try:
         async with aclosing(each()) as found:

@@ -270,6 +270,38 @@ def test_an_answer_that_is_too_large_is_told_so() -> None:
     run(scenario())
 
 
+def test_a_request_that_is_too_large_is_told_so_whatever_it_asks_for() -> None:
+    async def scenario() -> None:
+        made = system()
+        made.events = [SubscriptionEvent(snapshot=True)]
+        listener = HttpListener(made, Listen("127.0.0.1", 0), UpwellService(made, 1000))
+        port = await listener.start()
+        long = "x" * 2000
+        for path in (f"/v1/caches/story?key={long}", f"/v1/caches/story/changes?key={long}"):
+            status, answer = await call(port, "GET", path)
+            assert (status, answer["error"]["reason"]) == (429, "message_too_large"), path
+        status, answer = await call(port, "POST", "/v1/caches/story", {"keys": [long]})
+        assert (status, answer["error"]["reason"]) == (429, "message_too_large")
+        await listener.stop(0)
+
+    run(scenario())
+
+
+def test_an_event_that_is_too_large_ends_its_subscription() -> None:
+    async def scenario() -> None:
+        made = system()
+        made.events = [SubscriptionEvent(snapshot=True), SubscriptionEvent(added=[(1, "x" * 5000)])]
+        listener = HttpListener(made, Listen("127.0.0.1", 0), UpwellService(made, 1000))
+        port = await listener.start()
+        async with events(port, "/v1/caches/story/changes?key=1") as found:
+            assert [(kind, data.get("reason")) async for kind, data in found] == [
+                ("snapshot", None), ("end", "message_too_large")
+            ]  # fmt: skip
+        await listener.stop(0)
+
+    run(scenario())
+
+
 def test_values_are_spelled_so_that_nothing_is_lost() -> None:
     names = ("bigint", "decimal", "blob", "date", "datetime", "time", "double", "json")
     columns = tuple(ResultColumn(name, SqlType(name), True) for name in names)

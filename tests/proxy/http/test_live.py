@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import weakref
-from collections.abc import AsyncIterator, Coroutine, Mapping
+from collections.abc import AsyncIterator, Coroutine, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import replace
 from typing import Any
@@ -43,10 +43,10 @@ def merged(target: Any, patch: Any) -> Any:
     return result
 
 
-def parsed(events: bytes) -> list[tuple[str, Any]]:
+def parsed(events: Sequence[bytes]) -> list[tuple[str, Any]]:
     """(kind, data) of each event."""
     found = []
-    for event in events.decode().split("\n\n")[:-1]:
+    for event in b"".join(events).decode().split("\n\n")[:-1]:
         lines = dict(line.split(": ", 1) for line in event.split("\n"))
         found.append((lines["event"], json.loads(lines["data"])))
     return found
@@ -216,7 +216,7 @@ def test_reads_are_told_as_they_happen_and_texts_to_those_who_may_read_them() ->
         streams = [live.reads(system.watching.watched(), texts=texts) for texts in (True, False)]
         async with aclosing(streams[0]), aclosing(streams[1]):
             for stream in streams:
-                assert await anext(stream) == b": from now on\n\n"
+                assert await anext(stream) == [b": from now on\n\n"]
             for number in range(45):
                 a_miss(system, number)
             ((kind, shown),), ((_, hidden),) = [parsed(await anext(stream)) for stream in streams]
