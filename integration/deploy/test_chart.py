@@ -27,7 +27,10 @@ EVERYTHING: Mapping[str, Any] = {
     "upstream": {"secretName": "mysql-address", "secretKey": "url"},
     "imagePullSecrets": [{"name": "registry"}],
     "replicas": 3,
-    "settings": {"memory-limit": "1GiB", "max-caches": 1000000, "auto-cache-memory": 0.25, "log-json": False},
+    "settings": {
+        **{"memory-limit": "1GiB", "max-caches": 1000000, "auto-cache-memory": 0.25, "log-json": False},
+        **{"auto-cache": True, "warm-up": False},  # as YAML reads on and off
+    },
     "caches": [{"name": "story", "sql": 'SELECT `a`, "<b>" FROM s\nWHERE id = ?', "database": "shop"}],
     "env": [{"name": "OTEL_EXPORTER_OTLP_ENDPOINT", "value": "http://collector:4318"}],
     "mysql": {"tlsSecretName": "mysql-tls", "service": {"type": "LoadBalancer", "annotations": {"a": "b"}}},
@@ -127,6 +130,7 @@ def test_upwell_understands_its_settings(tmp_path: Path) -> None:
     config = settings_of(objects(rendered(tmp_path, EVERYTHING)), tmp_path)
     assert config.upstream == UPSTREAM["upstream"]["url"]
     assert (config.memory_limit, config.max_caches, config.log_json) == (1 << 30, 1_000_000, False)
+    assert config.auto_cache is not None and not config.warm_up
     assert config.caches == (CacheDefinition("story", EVERYTHING["caches"][0]["sql"], "shop"),)
     assert (config.mysql.listen.host, config.mysql.listen.port, config.shutdown_delay) == ("0.0.0.0", 3307, 10.0)
     assert (config.grpc_listen.host, config.grpc_token) == ("0.0.0.0", "a-token")
@@ -195,11 +199,13 @@ def test_alerts_and_boards_are_those_of_the_folder_for_monitoring(tmp_path: Path
 
 
 def test_other_settings_make_new_pods(tmp_path: Path) -> None:
+    other_address = {"upstream": {"url": "mysql://upwell:other@db2.example:3306/shop"}}
     sums = [
         first(objects(rendered(tmp_path, values)), "StatefulSet")["spec"]["template"]["metadata"]["annotations"]
-        for values in (UPSTREAM, UPSTREAM | {"settings": {"auto-cache": "on"}})
+        for values in (UPSTREAM, UPSTREAM | {"settings": {"auto-cache": "on"}}, other_address)
     ]
     assert sums[0] != sums[1]
+    assert sums[0] != sums[2], "the address of MySQL"
 
 
 @pytest.mark.parametrize(

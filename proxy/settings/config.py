@@ -129,7 +129,7 @@ class Given:
         if told is None:
             return None if setting.default is None else setting.parse(setting.default)
         try:
-            return setting.parse(told.text)
+            return setting.parse(setting.spelled(told.text))
         except ValueError as error:
             raise ConfigError(f"{told.where} is {told.text!r}: {error}") from None
 
@@ -181,6 +181,10 @@ class Config:
     given: Given = field(default=Given(), repr=False, compare=False)  # from which all of this is made
 
 
+SWITCHED = {"true": "on", "yes": "on", "false": "off", "no": "off"}
+"""YAML reads `on` as true, and writers of TOML mean it by true."""
+
+
 @dataclass(frozen=True, slots=True)
 class Setting:
     """One setting. `parse` raises ValueError with what would be accepted. `default` None: no default, or one that
@@ -196,6 +200,11 @@ class Setting:
     @property
     def is_flag(self) -> bool:
         return self.parse is parse_bool
+
+    def spelled(self, text: str) -> str:
+        """`on` or `off` for what YAML and TOML have in their place, where it takes that word; else the text."""
+        word = SWITCHED.get(text.lower(), "")
+        return word if word in self.metavar.split("|") else text
 
     @property
     def variable(self) -> str:
@@ -214,7 +223,7 @@ SETTINGS: tuple[Setting, ...] = (
     Setting("upstream-file", parse_text, None, "FILE", "a file with that address: command lines are visible to others"),
     Setting("config", parse_text, None, "FILE", "settings and [[cache]] tables as TOML"),
     Setting("mysql-listen", parse_listen, "127.0.0.1:3307", "HOST:PORT", "where MySQL's protocol is spoken"),
-    Setting("mysql-tls", parse_tls, "on", "MODE", "off, on (clients may use it) or required"),
+    Setting("mysql-tls", parse_tls, "on", "off|on|required", "off, on (clients may use it) or required"),
     Setting("mysql-tls-cert", parse_text, None, "FILE", "certificate chain of that listener, PEM; default: a new one"),
     Setting("mysql-tls-key", parse_text, None, "FILE", "its private key, PEM"),
     Setting("transactions", parse_transactions, "on", "on|strict|off", "hits in transactions; strict: READ COMMITTED"),
@@ -252,7 +261,7 @@ SETTINGS: tuple[Setting, ...] = (
     Setting("access-log-sample", parse_fraction, "0.01", "PART", "the part of the reads that is logged"),
     Setting("access-log-limit", parse_memory_limit, "1GiB", "SIZE", "the size of that folder; oldest files go first"),
     Setting("access-log-rotate", parse_patience, "5m", "TIME", "how long until a file is complete and readable"),
-    Setting("spark-master", parse_spark_master, DEFAULT_MASTER, "URL", "the Spark that makes large fills; off: none"),
+    Setting("spark-master", parse_spark_master, DEFAULT_MASTER, "URL|off", "the Spark of large fills; off: none"),
     Setting("spark-min-rows", parse_large_count, str(SPARK_MIN_ROWS), "N", "fills of so many rows or more are Spark's"),
     Setting(
         "state-dir",

@@ -89,7 +89,7 @@ class LiveSettings:
 
     def _info(self, setting: Setting) -> SettingInfo:
         told = self.config.given.told.get(setting.name)
-        value = told.text if told is not None else setting.default or ""
+        value = setting.spelled(told.text) if told is not None else setting.default or ""
         if setting.shown is not None:
             value = setting.shown(self.config)
         origin = told.origin if told is not None else "default"

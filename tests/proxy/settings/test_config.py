@@ -9,6 +9,7 @@ import pytest
 
 from proxy.settings.automatic import Policy
 from proxy.settings.config import SETTINGS, CacheDefinition, Config, Listen, load_config
+from proxy.settings.in_effect import LiveSettings
 from proxy.settings.machine import machine_memory
 from proxy.settings.quantities import parse_count, parse_listen, parse_seconds, parse_size, parse_whole_seconds
 from sqltypes.errors import ConfigError
@@ -169,6 +170,20 @@ def test_what_is_wrong_in_the_file_is_named(text: str, line: str, tmp_path: Path
         load({"config": str(file)})
     assert str(failed.value).startswith(str(file))
     assert line in str(failed.value)
+
+
+def test_true_and_false_are_on_and_off_where_these_are_accepted(tmp_path: Path) -> None:
+    """`auto-cache: on` in a chart's values is true: YAML reads it so."""
+    file = tmp_path / "upwell.toml"
+    file.write_text("auto-cache = true\nwarm-up = 'No'\ncheck-sample = false\nexact-fills = false\nsnapshot = 'no'\n")
+    config = load({"config": str(file), "transactions": "false", "mysql-tls": "false", "spark-master": "no"})
+    assert config.auto_cache is not None and config.mysql.tls == "off"
+    assert not any((config.warm_up, config.check_sample, config.exact_fills, config.snapshot))
+    shown = {info.name: info.value for info in LiveSettings(config).listed()}
+    assert (shown["auto-cache"], shown["transactions"], shown["warm-up"]) == ("on", "off", "off")
+    with pytest.raises(ConfigError, match="exact-fills is 'true': auto or off is accepted"):
+        load({"exact-fills": "true"})
+    assert load({"name": "true"}).name == "true"
 
 
 def test_a_wrong_variable_is_named_as_such() -> None:
