@@ -24,6 +24,7 @@ from dataflow.fills.subscription import Subscriptions
 from dataflow.fills.unasked import UnaskedFills
 from dataflow.fills.under_way import FillsUnderWay
 from dataflow.fills.waiting_reads import OnFailure, Reads
+from dataflow.losses import DOUBT, FAULT, HISTORY, Because, emptied
 from dataflow.messages import (
     Differs,
     Effect,
@@ -226,11 +227,11 @@ class Engine:
             effects += self.reads.again(read)
         return effects
 
-    def reset(self, position: GtidSet, reason: str) -> list[Effect]:
+    def reset(self, position: GtidSet, reason: str, because: Because = HISTORY) -> list[Effect]:
         """History is lost, or another server answers: all becomes a hole; the stream goes on after `position`."""
         self.memory.count("resets")
         self.source.forget()
-        self.state.clear(position)
+        self.state.clear(position, because)
         return self._ask_again() + self.between()
 
     # -- upqueries ---------------------------------------------------------------------------------------------------
@@ -320,14 +321,15 @@ class Engine:
             self.fills.waits.remove(fill)
             fill.waiting = False
             self.fills.end(fill)
-        return self.reads.fail(reads, error) + self.empty(reader)
+        return self.reads.fail(reads, error) + self.empty(reader, FAULT)
 
-    def empty(self, reader: ReaderNode) -> list[Effect]:
+    def empty(self, reader: ReaderNode, because: Because = DOUBT) -> list[Effect]:
         """Makes holes of all that the reader's answers are made of, as a TRUNCATE of its tables does; what is shared
         with other readers goes, too. Subscribers are told of what changes by that: nothing, where all was right."""
         self.state.doubt()
-        for node in reader.nodes:
-            node.clear()
+        with emptied(self.memory, because):
+            for node in reader.nodes:
+                node.clear()
         return self.between()
 
     def tick(self) -> list[Effect]:

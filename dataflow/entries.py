@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from sys import getsizeof
 from typing import Any, Protocol
 
+from dataflow.losses import Because, Losses
 from gtid_tracker.tracker import Cut
 from sqltypes.expression import Key, Row
 
@@ -34,17 +35,20 @@ class Shared(Protocol):
     sequence: int
     version: int
     room: int
+    because: Because | None
 
     def count(self, name: str, by: int = 1) -> None: ...
 
 
 class Reader(Protocol):
     """A reader, as its keys know it. `listed`: by wire format the encodings that lists of keys find. `watches`: whom a
-    change of a key is told."""
+    change of a key is told. `empty`: of the keys in `entries`, those that have lost an entry (`EMPTY`)."""
 
     entries: dict[Key, Held]
     listed: list[dict[Key, bytes]]
     watches: dict[Held, Callable[[], None]]
+    losses: Losses
+    empty: int
 
     @property
     def memory(self) -> Shared: ...
@@ -120,7 +124,7 @@ class Draft(Entry):
         self.dependents = None
 
 
-LISTED, WATCHED, GONE = 1, 2, 4
+LISTED, WATCHED, GONE, EMPTY = 1, 2, 4, 8
 
 
 class Held:
@@ -129,7 +133,7 @@ class Held:
     `version` is equal only while the answer is the same. None: a change has come since; the answer is derived again
     when it is next asked for. `bodies` None: no encoding is stored. `params`: those that it was held for; None where
     the key is the only one itself (`ReaderNode.params_of`). `links`: `deps`, or the only one. `marks`: LISTED and
-    WATCHED, which few keys are; GONE.
+    WATCHED, which few keys are; GONE; EMPTY: it has lost an entry, and was counted for that (`lose`).
     """
 
     __slots__ = ("bodies", "body_size", "key", "links", "marks", "reader", "version", "visited")
@@ -240,6 +244,11 @@ class Held:
             self.unlist()
         self.version = self.reader.memory.version
 
+    def filled(self) -> None:
+        """It was empty, and is linked to what is held now."""
+        self.marks &= ~EMPTY
+        self.reader.empty -= 1
+
     def tell(self) -> None:
         """A change has come to a key with marks."""
         if self.marks & LISTED:
@@ -315,6 +324,18 @@ def touch(entry: Entry) -> None:
             held.tell()
 
 
+def lose(dependents: Held | set[Held] | None) -> None:
+    """An entry has gone: counts the readers' keys that were derived from it, each once until it is filled again."""
+    if dependents is None:
+        return
+    for held in dependents if isinstance(dependents, set) else (dependents,):
+        reader = held.reader
+        if not held.marks & EMPTY and reader.entries.get(held.key) is held:  # else it was let go, and counted
+            held.marks |= EMPTY
+            reader.empty += 1
+            reader.losses.add(reader.memory.because)
+
+
 def touch_all(entries: Sequence[Entry]) -> None:
     """As `touch`, of entries of one arrangement; the usual case without a call for each."""
     if not entries:
@@ -338,6 +359,8 @@ def relink(held: Held, deps: tuple[Entry, ...]) -> None:
     old = links if isinstance(links, tuple) else (links,)
     if old == deps:  # the common case: the same single entry; entries compare by identity
         return
+    if held.marks & EMPTY:
+        held.filled()
     held.links = deps[0] if len(deps) == 1 else deps
     for entry in deps:
         add_dependent(entry, held)

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataflow.engine import Engine
 from dataflow.fills.fill import Fill
 from dataflow.fills.read import Read
+from dataflow.losses import FAULT
 from dataflow.messages import Ddl, Effect, Gap, StreamEvent, Transaction, UpqueryAnswer, UpqueryFailed
 from dataflow.readers.reader import ReaderNode
 from gtid_tracker.gtid import GtidSet
@@ -106,7 +107,7 @@ class Guard:
             return self._reset()
         changed = event.tables if isinstance(event, Ddl) else frozenset(change.table for change in event.changes)
         try:
-            return engine.on_stream(Ddl(gtid, "", changed))
+            return engine.on_stream(Ddl(gtid, "", changed, fault=True))
         except Exception as error:  # noqa: BLE001 - as above
             self._on_fault("emptying", repr(changed), error)
             return self._reset(engine.state.ring.position.freeze().add(gtid))  # the stream does not bring it again
@@ -135,7 +136,9 @@ class Guard:
     def _reset(self, position: GtidSet | None = None) -> list[Effect]:
         """`position`: from which on the stream goes on, if not from where it is."""
         engine = self._engine
-        effects = engine.reset(engine.state.ring.position.freeze() if position is None else position, "a fault of ours")
+        effects = engine.reset(
+            engine.state.ring.position.freeze() if position is None else position, "a fault of ours", FAULT
+        )
         return effects + engine.fail_lost(_failed())
 
 

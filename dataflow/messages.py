@@ -15,6 +15,7 @@ from enum import Enum
 from typing import Protocol
 
 from dataflow.entries import Entries
+from dataflow.losses import Cause
 from gtid_tracker.bracket import Bracket
 from gtid_tracker.gtid import Gtid, GtidSet
 from sqltypes.errors import SourceError, UpwellError
@@ -52,12 +53,21 @@ class Transaction:
 @dataclass(slots=True)
 class Ddl:
     """A statement that may change what a table is or holds without row events. `tables` None: not known, so all.
-    `schema` False: only what it holds, so that plans stay as they are."""
+    `schema` False: only what it holds, so that plans stay as they are. `fault`: it stands for a change that could not
+    be applied."""
 
     gtid: Gtid | None
     statement: str
     tables: frozenset[str] | None
     schema: bool = True
+    fault: bool = False
+
+    @property
+    def cause(self) -> Cause:
+        """Why what is held of the tables goes."""
+        if self.fault:
+            return Cause.FAULT
+        return Cause.SCHEMA if self.schema else Cause.UNREAD_ROWS
 
     def concerns(self, tables: frozenset[str]) -> bool:
         return self.tables is None or not self.tables.isdisjoint(tables)

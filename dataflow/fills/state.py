@@ -14,7 +14,8 @@ from dataflow.fills.exact_fills import HotKeys
 from dataflow.fills.fill import Fill
 from dataflow.fills.insertion import Insertion, audit, insert_ahead
 from dataflow.graph.graph import Graph
-from dataflow.held.arrangement import UNBOUNDED, Arrangement, Memory
+from dataflow.held.arrangement import HASHED, UNBOUNDED, Arrangement, Memory
+from dataflow.losses import DOUBT, HISTORY, RESTART, Because, Cause, emptied
 from dataflow.messages import Ddl, Progress, Record, StreamEvent, Transaction
 from dataflow.readers.eviction import Sieve
 from dataflow.readers.in_steps import Steps
@@ -95,12 +96,12 @@ class State:
         """
         self.memory.sequence += 1
         self.memory.version += 1
-        self.memory.room = self.sizes.stale
+        self.memory.room, self.memory.hashed = self.sizes.stale, HASHED
         large = self.under_way if self.under_way is not None and self.under_way.event is event else None
         try:
             record = self._process(event) if large is None else self._publish(large)
         finally:
-            self.memory.room = UNBOUNDED
+            self.memory.room, self.memory.because = UNBOUNDED, DOUBT
         if large is not None:
             self.abandon()  # it is done
         gtid = event.gtid
@@ -124,6 +125,7 @@ class State:
         nobody wanted when it was received."""
         event = large.event
         large.publish()
+        self.memory.because = Cause.LARGE, event.changes[0].table if event.changes else ""
         tables = frozenset(change.table for change in event.changes)
         ahead = [node for node in self._ahead if large.outdated or not tables.isdisjoint(node.tables)]
         if large.outdated or large.rows * len(ahead) > self.sizes.remembered:
@@ -166,6 +168,7 @@ class State:
             for change in event.changes:
                 nodes = by_table.get(change.table)
                 if nodes is not None:
+                    self.memory.because = Cause.CHANGE, change.table
                     nodes.process(change.table, change.pairs)
             if self._ahead:
                 self._process_ahead(event)
@@ -175,6 +178,7 @@ class State:
                 self.memory.count("ddl")
             else:
                 self.memory.count("rows_not_read")
+            self.memory.because = event.cause, ""
             for node in self._on(event.tables):
                 if event.concerns(node.tables):
                     node.clear()
@@ -195,6 +199,7 @@ class State:
                 self._ahead.discard(node)
             for change in transaction.changes:
                 if node.ahead and change.table in node.tables:
+                    self.memory.because = Cause.CHANGE, change.table
                     try:
                         node.apply_ahead(change.table, change.pairs, transaction.gtid)
                     except EvaluationError:
@@ -202,12 +207,13 @@ class State:
 
     def drop_ahead(self) -> None:
         """Makes holes of all that is held ahead of the position."""
-        for node in self._ahead:
-            for entry in list(node.ahead.values()):
-                node.discard(entry)
+        with emptied(self.memory, RESTART):
+            for node in self._ahead:
+                for entry in list(node.ahead.values()):
+                    node.discard(entry)
         self._ahead.clear()
 
-    def clear(self, position: GtidSet) -> None:
+    def clear(self, position: GtidSet, because: Because = HISTORY) -> None:
         """Makes everything a hole; what is received from now on follows `position`."""
         self.memory.count("transactions", self.ring.pushed)
         self.doubt()
@@ -216,10 +222,11 @@ class State:
         self._forget_ring()
         self.ring = Ring(position, self.ring.max_transactions, self.ring.max_weight)
         self._ahead.clear()
-        for reader in self.graph.readers.values():
-            reader.clear()
-        for node in self.graph:
-            node.clear()
+        with emptied(self.memory, because):
+            for reader in self.graph.readers.values():
+                reader.clear()
+            for node in self.graph:
+                node.clear()
         self.sieve.prune_soon()
 
     # -- fills -------------------------------------------------------------------------------------------------------

@@ -13,6 +13,7 @@ from dataflow.changes.dispatch import TableNodes
 from dataflow.graph.build import arrangement_node, reader_node
 from dataflow.graph.wanted import wanted_columns
 from dataflow.held.arrangement import Arrangement, Memory
+from dataflow.losses import PLANNED_ANEW, emptied
 from dataflow.readers.reader import ReaderNode
 from planner.tree.plan import Arrangement as ArrangementPlan
 from planner.tree.plan import QueryPlan
@@ -109,13 +110,14 @@ class Graph:
 
     def remove(self, reader: ReaderNode) -> None:
         """Takes the reader out, and the arrangements that nobody uses any more."""
-        reader.clear()
-        reader.installed = False
-        del self.readers[reader.tag]
-        for node in set(reader.nodes):
-            del node.readers[reader]
-            if not node.readers:
-                self._drop(node)
+        with emptied(self.memory, PLANNED_ANEW):
+            reader.clear()
+            reader.installed = False
+            del self.readers[reader.tag]
+            for node in set(reader.nodes):
+                del node.readers[reader]
+                if not node.readers:
+                    self._drop(node)
 
     def _drop(self, node: Arrangement) -> None:
         node.clear()

@@ -19,11 +19,12 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any
 
-from dataflow.entries import ENTRY_BYTES, Draft, Entries, Entry, Held, Reader, dependents_of, touch, touch_all
+from dataflow.entries import ENTRY_BYTES, Draft, Entries, Entry, Held, Reader, dependents_of, lose, touch, touch_all
 from dataflow.held.counters import ENGINE
 from dataflow.held.hits import NONE_HELD, WHOLE, Beside, Edit, Hits
 from dataflow.held.remains import Item, Remains
 from dataflow.held.table import Table
+from dataflow.losses import DOUBT, Because, emptied
 from dataflow.messages import Keyed, Pair, Statement
 from gtid_tracker.gtid import Gtid
 from gtid_tracker.tracker import Cut, Fate, FillTracker
@@ -48,6 +49,7 @@ UNBOUNDED = 1 << 62
 MOST_ROWS = 1_000  # that are joined in one step: less than a millisecond
 ROWS_AT_ONCE = 500  # of an answer that is loaded in steps
 USUAL_EFFORT = 6
+HASHED = 32  # answers that one event empties: a millisecond
 LARGE_CONTENT = 4 << 20  # bytes of a content that is not copied: its key becomes a hole
 Seen = dict[Any, set[Any]]  # what changes have concerned, in the form of the arrangement that notes it
 Locate = Callable[[Row], Key]  # the key of a base table's row, or NOWHERE
@@ -66,7 +68,8 @@ class Memory:
     `sequence` rises with each event of the stream, `version` whenever an answer may become another one. `room`: how
     many answers of entries that several share may still become stale one by one, in this step. `most_rows`: an answer
     of which more are joined is derived in steps. `derived`: rows from which answers were derived so far, those that
-    were looked up at each level.
+    were looked up at each level. `because`: why holes are made now; as long as nobody says it, what is held is doubted.
+    `hashed`: how many answers that this event empties may still be hashed (`dataflow/operators/old_answers.py`).
     """
 
     used: int = 0
@@ -74,6 +77,8 @@ class Memory:
     version: int = 0
     room: int = UNBOUNDED
     most_rows: int = MOST_ROWS
+    because: Because | None = DOUBT
+    hashed: int = HASHED
     derived: int = 0
     applied: int = 0  # row changes applied to held entries: too many for `count`
     counters: dict[str, int] = field(default_factory=lambda: dict.fromkeys(ENGINE, 0))
@@ -219,7 +224,8 @@ class Arrangement:
         entry.since = self.memory.sequence
         ahead = self.ahead.get(entry.key)
         if ahead is not None:
-            self.discard(ahead)
+            with emptied(self.memory, None):
+                self.discard(ahead)
         self._place(entry, self.entries)
 
     def insert_ahead(self, entry: Entry, cut: Cut) -> None:
@@ -293,6 +299,8 @@ class Arrangement:
             self.memory.used -= entry.size
         self.memory.version += 1
         touch(entry)
+        if self.memory.room >= 0 or not isinstance(entry.dependents, set):  # else the readers have let go of all keys
+            lose(entry.dependents)
         concerned = list(dependents_of(entry))
         entry.content = None
         entry.dependents = None

@@ -18,15 +18,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import product
+from itertools import islice, product
 from math import prod
 from typing import Any, cast
 
-from dataflow.entries import ENTRY_BYTES, Entries, Entry, Held, row_bytes, touch
+from dataflow.entries import ENTRY_BYTES, Entries, Entry, Held, lose, row_bytes, touch
 from dataflow.held.arrangement import UNBOUNDED, Arrangement, Memory, Seen
 from dataflow.held.remains import Item
 from dataflow.messages import Pair
 from dataflow.operators.growth import Growth
+from dataflow.operators.old_answers import AT_ONCE, OldAnswers
 from dataflow.operators.standing import Reach
 from planner.tree.plan import AnswerArrangement, Crossing
 from sqltypes.expression import Key, Row, Value
@@ -108,6 +109,7 @@ class AnswerNode(Arrangement):
         self._asked: frozenset[int] = frozenset()
         self.crossings: tuple[Crossing, ...] = ()  # that are asked for with the answers: how far they reach
         self._others = tuple(range(len(plan.key_types)))
+        self._old = OldAnswers()
         self._standing: dict[Row, AnswerEntry] = {}  # by the other parts of the key the last entry that has a reach
 
     @property
@@ -269,6 +271,8 @@ class AnswerNode(Arrangement):
 
     def _place(self, entry: Entry, entries: Entries) -> None:
         super()._place(entry, entries)
+        if self._old.kept:
+            self._compare(entry)
         for parts, index in self._index.items():
             for value in self._places(entry, parts):
                 there = index.setdefault(value, entry)
@@ -279,6 +283,21 @@ class AnswerNode(Arrangement):
 
         if isinstance(entry, AnswerEntry) and entry.reach is not None and entry.reach.ends.keys() == self._asked:
             self._standing[self._rest(entry.key)] = entry
+
+    def _note_old(self, entries: Iterable[Entry]) -> None:
+        """These are about to go. Where a change takes them, some are hashed."""
+        memory = self.memory
+        table = memory.because[1] if memory.because is not None else ""
+        if table:
+            for entry in entries:
+                if memory.hashed > 0:
+                    memory.hashed -= self._old.note(entry, table)
+
+    def _compare(self, entry: Entry) -> None:
+        found = self._old.compare(entry)
+        if found is not None:
+            for reader in self.readers:
+                reader.losses.compare(found[0], equal=found[1])
 
     def crosses(self, places: Iterable[int]) -> bool:
         """Whether an answer may reach from one key to another that differs in these parts."""
@@ -335,6 +354,7 @@ class AnswerNode(Arrangement):
                 del self._standing[rest]
 
     def let_go(self) -> None:
+        self._note_old(islice(self.entries.values(), AT_ONCE))
         super().let_go()
         self._standing = {}
         self.memory.remains.add([], *self._index.values())
@@ -342,11 +362,14 @@ class AnswerNode(Arrangement):
 
     def let_go_of(self, keys: Iterable[Key]) -> None:
         """Makes these keys holes. What is left of their entries is taken apart later."""
+        keys = list(keys)
+        self._note_old([self.entries[key] for key in keys[:: 1 + len(keys) // AT_ONCE] if key in self.entries])
         items: list[Item] = []
         for key in keys:
             entry = self.entries.pop(key, None)
             if entry is not None:
                 touch(entry)
+                lose(entry.dependents)
                 self._stand_no_more(entry)
                 entry.content = None
                 items.append(entry)
@@ -365,6 +388,8 @@ class AnswerNode(Arrangement):
         self._stand_no_more(entry)
         if self.entries.get(entry.key) is not entry and self.ahead.get(entry.key) is not entry:
             return super().discard(entry)  # it was let go: the index is of those that came since
+        if self.memory.because is not None and self.memory.because[1]:
+            self._note_old((entry,))
         if isinstance(entry, AnswerEntry) and entry.places > FEW:
             self.memory.remains.add_steps(self._take_out(entry))
         else:

@@ -20,6 +20,7 @@ from collections.abc import Iterator
 
 from dataflow.entries import WATCHED, Held, HeldFor, Reader, relink
 from dataflow.held.arrangement import Memory
+from dataflow.losses import MEMORY, emptied
 from dataflow.readers.derivation import Params, TooLong
 from dataflow.readers.reader import ReaderNode
 from sqltypes.expression import Key
@@ -112,6 +113,10 @@ class Sieve:
 
     def go_on(self, target: int, most: int | None = None) -> int:
         """As `evict_to`, where that has not come to its end."""
+        with emptied(self.memory, MEMORY):
+            return self._evict(target, most)
+
+    def _evict(self, target: int, most: int | None) -> int:
         memory, remains = self.memory, self.memory.remains
         left = most if most is not None else 1 << 62
         evicted = 0

@@ -16,7 +16,7 @@ from itertools import islice
 from operator import itemgetter
 from typing import Any, TypeVar
 
-from dataflow.entries import Entries, Entry, Held, Linking, add_dependent, release
+from dataflow.entries import EMPTY, Entries, Entry, Held, Linking, add_dependent, release
 from dataflow.held.arrangement import Arrangement
 from dataflow.operators.aggregate import State
 from dataflow.readers.derivation import Derivation, Hole, Level, Params, TooLong, fold, groups_of, keep_distinct
@@ -176,6 +176,8 @@ def linked(held: Held, deps: list[Entry], since: int) -> Steps[bool]:
     linking = held.watch = Linking(held.watch)
     try:
         is_linked = yield from _linked(held, deps, since, linking)
+        if is_linked and held.marks & EMPTY:
+            held.filled()
         if is_linked and held.version is None:
             held.renew()
         return is_linked

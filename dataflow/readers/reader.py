@@ -20,10 +20,11 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from itertools import islice
 
-from dataflow.entries import ENTRY_BYTES, Entries, Entry, Held, Owner, relink, unlinked
+from dataflow.entries import EMPTY, ENTRY_BYTES, Entries, Entry, Held, Owner, relink, unlinked
 from dataflow.held.arrangement import UNBOUNDED, Arrangement, Memory
 from dataflow.held.remains import Item
 from dataflow.held.table import Table
+from dataflow.losses import Losses
 from dataflow.operators.answer import AnswerEntry
 from dataflow.readers.alike import Alike
 from dataflow.readers.derivation import (
@@ -56,6 +57,8 @@ class ReaderNode:
         self.memory = memory
         self.entries: dict[Key, Held] = {}
         self._table = Table(self.entries)
+        self.losses = Losses()  # of whose cache it is, it counts there
+        self.empty = 0
         self.encodings = Encodings(memory)
         self.alike = Alike(program)
         # By wire format the encodings that lists of keys have asked for, of `bodies`.
@@ -287,6 +290,10 @@ class ReaderNode:
             del self.entries[held.key]
             self._table.gone += 1
             self.long.discard(held.key)
+            if held.marks & EMPTY:
+                self.empty -= 1
+            else:
+                self.losses.add(self.memory.because)
         held.go()
         self.memory.used -= held.size + held.body_size
         if len(held.deps) > self.memory.remains.few_deps:
@@ -311,6 +318,8 @@ class ReaderNode:
         if not self.entries:
             return
         self.memory.version += 1  # theirs may not be those of other answers
+        self.losses.add(self.memory.because, len(self.entries) - self.empty)
+        self.empty = 0
         items: list[Item] = list(self.entries.values())
         for held, watch in list(self.watches.items()):
             held.watch = None
@@ -324,6 +333,7 @@ class ReaderNode:
     def check_invariants(self) -> None:
         self.encodings.check_invariants()
         self.alike.check_invariants()
+        assert self.empty == sum(1 for held in self.entries.values() if held.marks & EMPTY), "empty keys are miscounted"
         for key, held in self.entries.items():
             assert held.key == key and held.reader is self and held.alive
             assert held.bodies is None or held.version is not None, f"{key!r} shows what has changed"

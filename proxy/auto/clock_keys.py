@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
 from dataflow.entries import Held
+from dataflow.losses import CLOCK, emptied
 from dataflow.readers.eviction import Sieve
 from dataflow.readers.reader import ReaderNode
 from proxy.loop.slices import in_slices
@@ -73,7 +74,8 @@ class ClockKeys:
         gone = 0
         async for held in in_slices(listed):
             if held.alive and not held.visited and held.watch is None:
-                held.reader.drop(held)
+                with emptied(held.reader.memory, CLOCK):
+                    held.reader.drop(held)
                 gone += 1
         if gone:
             self.dropped += gone

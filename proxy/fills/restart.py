@@ -32,6 +32,7 @@ import structlog
 from dataflow.engine import Engine
 from dataflow.fills.keeping import Keeping
 from dataflow.fills.restoring import NOTHING, Restoring
+from dataflow.losses import FAULT, emptied
 from dataflow.messages import StreamEvent
 from dataflow.readers.reader import ReaderNode
 from gtid_tracker.bracket import History
@@ -167,7 +168,8 @@ class Restart:
             why = "a fault of ours"
             self._faults.note("restart", reader.path, error)
             for node in restoring.nodes if restoring is not None else ():
-                node.clear()
+                with emptied(node.memory, FAULT):
+                    node.clear()
         finally:
             if restoring is None:
                 gate.empty()  # nothing of it is held

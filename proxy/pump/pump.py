@@ -16,6 +16,7 @@ from dataflow.fills.fill import Fill
 from dataflow.fills.read import Read
 from dataflow.fills.shards import root_rows
 from dataflow.guard import Guard
+from dataflow.losses import Because
 from dataflow.messages import (
     Changes,
     Check,
@@ -295,9 +296,9 @@ class Pump:
         """As the engine's."""
         return self.engine.unasked.repair(reader, keys)
 
-    def empty(self, reader: ReaderNode) -> None:
+    def empty(self, reader: ReaderNode, because: Because) -> None:
         """As the engine's."""
-        self.handle(self.engine.empty(reader))
+        self.handle(self.engine.empty(reader, because))
 
     def deliver(self, result: UpqueryAnswer | UpqueryFailed) -> None:
         """The result of an upquery of `fill_unasked` that was run elsewhere."""

@@ -12,6 +12,7 @@ from time import perf_counter_ns
 from typing import Any
 
 from bulk.access_rows import HIT
+from dataflow.losses import FAULT, emptied
 from dataflow.readers.derivation import TooLong
 from dataflow.readers.reader import ReaderNode
 from planner.tree.plan import AnswerArrangement
@@ -180,7 +181,8 @@ class OpenCache:
             if reader is not None and given and not self.plan.too_many(given[0]):  # type: ignore[arg-type]
                 for key, _ in self.plan.bind(given[0]).keys:  # type: ignore[arg-type]  # a read's parameters come first
                     if (held := reader.entries.get(key)) is not None:
-                        reader.drop(held)
+                        with emptied(reader.memory, FAULT):
+                            reader.drop(held)
         return self._host.pump.faults.note("cache", cache.name, error, query=cache.sql, parameters=repr(given)[:500])
 
     def _look_long(self, reader: ReaderNode, parameters: Sequence[ParameterValue], why: Why) -> Look:

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
+from dataflow.losses import FLUSH, emptied
 from planner.explain import dot, explain
 from planner.matcher import QueryMatcher
 from proxy.cache.named_cache import NamedCache
@@ -77,16 +78,18 @@ class Caches:
         keys = len(reader.entries)
         for held in taken(list(reader.entries.values())):
             if held.alive and held.watch is None:
-                reader.drop(held)
+                with emptied(reader.memory, FLUSH):
+                    reader.drop(held)
             await turns.turn()
         for node in reader.nodes:
             for entry in taken(list(node.entries.values())):
                 if node.entries.get(entry.key) is entry:
-                    node.discard(entry)
+                    with emptied(reader.memory, FLUSH):
+                        node.discard(entry)
                 await turns.turn()
         self._host.engine.sieve.prune_soon()  # of the places of those keys
         if reader.installed:
-            self._host.pump.empty(reader)  # what has come meanwhile, and what is ahead of the position
+            self._host.pump.empty(reader, FLUSH)  # what has come meanwhile, and what is ahead of the position
         return keys
 
     def automatic(self) -> list[NamedCache]:
