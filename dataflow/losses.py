@@ -38,6 +38,7 @@ class Cause(StrEnum):
         return made
 
 
+CHANGE, LARGE = Cause.CHANGE, Cause.LARGE  # of each transaction: to take a member from its class is slow
 Because = tuple[Cause, str]  # and the table (`schema.name`) whose change it was; "" where no table is
 MEMORY, FLUSH, FAULT, DOUBT = (Cause.MEMORY, ""), (Cause.FLUSH, ""), (Cause.FAULT, ""), (Cause.DOUBT, "")
 HISTORY, RESTART, CLOCK = (Cause.HISTORY, ""), (Cause.RESTART, ""), (Cause.CLOCK, "")
@@ -72,6 +73,16 @@ class Losses:
         self.counts: dict[Because, int] = {}
         self.compared: dict[str, tuple[int, int]] = {}
 
+    @property
+    def retired(self) -> Losses | None:
+        """Of a cache that is dropped: for the next one of its name. None: nothing was ever lost."""
+        counts, compared = self.ever
+        if not counts:
+            return None
+        made = Losses()
+        made.counts, made.compared = dict(counts), dict(compared)
+        return made
+
     def add(self, because: Because | None, keys: int = 1) -> None:
         """Keys have gone."""
         if because is not None and keys:
@@ -90,6 +101,23 @@ class Losses:
     def needless(self) -> tuple[int, int]:
         """How many answers were compared, and how many of these were equal, of all tables."""
         return sum(one for one, _ in self.compared.values()), sum(equal for _, equal in self.compared.values())
+
+    @property
+    def told(self) -> str:
+        """What emptied the most keys first, and what share of that was needless, where it is known."""
+        return ", ".join(
+            f"{self._named(because)} {keys}{self._share(because[1])}"
+            for because, keys in sorted(self.counts.items(), key=lambda item: (-item[1], item[0]))
+        )
+
+    @staticmethod
+    def _named(because: Because) -> str:
+        cause, table = because
+        return table if cause is Cause.CHANGE else f"{table} ({cause})" if table else cause
+
+    def _share(self, table: str) -> str:
+        compared, equal = self.compared.get(table, (0, 0))
+        return f" ({100 * equal // compared}% needlessly)" if compared else ""
 
     @property
     def ever(self) -> tuple[Mapping[Because, int], Mapping[str, tuple[int, int]]]:

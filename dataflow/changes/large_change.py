@@ -33,7 +33,7 @@ from dataflow.changes.dispatch import TableNodes
 from dataflow.entries import Draft, Entry
 from dataflow.held.arrangement import Arrangement, LinearArrangement, Memory
 from dataflow.held.hits import Beside, Edit, Hits
-from dataflow.losses import Cause
+from dataflow.losses import CHANGE, LARGE
 from dataflow.messages import Pair, Transaction
 from dataflow.operators.answer import AnswerNode
 from sqltypes.errors import EvaluationError, InvariantViolated
@@ -225,7 +225,7 @@ class LargeChange:
             raise InvariantViolated("a large transaction is not worked out to its end")
         for node, drafts in self._drafts.items():
             table = next(change.table for change in self.event.changes if change.table in node.tables)
-            self._memory.because = Cause.LARGE if drafts.emptied else Cause.CHANGE, table
+            self._memory.because = LARGE if drafts.emptied else CHANGE, table
             if drafts.failed:
                 node.cannot_evaluate()
             elif drafts.emptied:

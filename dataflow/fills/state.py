@@ -15,7 +15,7 @@ from dataflow.fills.fill import Fill
 from dataflow.fills.insertion import Insertion, audit, insert_ahead
 from dataflow.graph.graph import Graph
 from dataflow.held.arrangement import HASHED, UNBOUNDED, Arrangement, Memory
-from dataflow.losses import DOUBT, HISTORY, RESTART, Because, Cause, emptied
+from dataflow.losses import CHANGE, DOUBT, HISTORY, LARGE, RESTART, Because, emptied
 from dataflow.messages import Ddl, Progress, Record, StreamEvent, Transaction
 from dataflow.readers.eviction import Sieve
 from dataflow.readers.in_steps import Steps
@@ -125,7 +125,7 @@ class State:
         nobody wanted when it was received."""
         event = large.event
         large.publish()
-        self.memory.because = Cause.LARGE, event.changes[0].table if event.changes else ""
+        self.memory.because = LARGE, event.changes[0].table if event.changes else ""
         tables = frozenset(change.table for change in event.changes)
         ahead = [node for node in self._ahead if large.outdated or not tables.isdisjoint(node.tables)]
         if large.outdated or large.rows * len(ahead) > self.sizes.remembered:
@@ -168,7 +168,7 @@ class State:
             for change in event.changes:
                 nodes = by_table.get(change.table)
                 if nodes is not None:
-                    self.memory.because = Cause.CHANGE, change.table
+                    self.memory.because = CHANGE, change.table
                     nodes.process(change.table, change.pairs)
             if self._ahead:
                 self._process_ahead(event)
@@ -199,7 +199,7 @@ class State:
                 self._ahead.discard(node)
             for change in transaction.changes:
                 if node.ahead and change.table in node.tables:
-                    self.memory.because = Cause.CHANGE, change.table
+                    self.memory.because = CHANGE, change.table
                     try:
                         node.apply_ahead(change.table, change.pairs, transaction.gtid)
                     except EvaluationError:

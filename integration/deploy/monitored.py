@@ -78,8 +78,8 @@ def monitored(mysql: Server, database: str, folder: Path) -> Iterator[Monitored]
         proxy.wait_ready().close()
         with loaded(mysql, database, proxy), scraping(folder, proxy.http_port) as address:
             found = Monitored(proxy, address)
-            # What comes late is the reason for which a cache's read was MySQL's, and the fill.
-            late = ("upwell_cache_passed_total", "upwell_fill_keys")
+            # What comes late: the reason for which a cache's read was MySQL's, what a change has emptied, and the fill.
+            late = ("upwell_cache_passed_total", "upwell_cache_needless_total", "upwell_fill_keys")
             read = " and ".join(f"min(count_over_time({name}[5m])) >= {SCRAPES}" for name in late)
             until(lambda: bool(found.query(read)), "Prometheus has read the metrics under load")
             yield found
@@ -97,6 +97,7 @@ def loaded(mysql: Server, database: str, proxy: ProxyProcess) -> Iterator[None]:
         with reading.cursor() as cursor:
             cursor.execute("CREATE CACHE by_id FROM SELECT n FROM item WHERE id = ?")
             cursor.execute("CREATE CACHE of_group FROM SELECT COUNT(*), SUM(n) FROM item WHERE grp = ?")
+            cursor.execute("CREATE CACHE evicted FROM SELECT COUNT(DISTINCT n) FROM item WHERE grp = ?")
             cursor.execute("CREATE CACHE late FROM SELECT n FROM locked WHERE id = ?")
         with locking.cursor() as cursor:
             cursor.execute("LOCK TABLES locked WRITE")
@@ -109,6 +110,7 @@ def loaded(mysql: Server, database: str, proxy: ProxyProcess) -> Iterator[None]:
                     number += 1
                     cursor.execute("SELECT n FROM item WHERE id = %s", (number % 10,))
                     cursor.execute("SELECT COUNT(*), SUM(n) FROM item WHERE grp = %s", (number % 7,))
+                    cursor.execute("SELECT COUNT(DISTINCT n) FROM item WHERE grp = %s", (number % 7,))
                     cursor.execute("SELECT MAX(n) + SLEEP(0) FROM item")
                     cursor.execute("SELECT n FROM item WHERE id = %s FOR UPDATE", (number % 10,))
                     cursor.execute("UPDATE item SET n = n + 1 WHERE id = %s", (number % 10,))

@@ -73,6 +73,75 @@ def test_an_overview_of_a_proxy_at_work(mysql: Server, database: str, tmp_path: 
     run(scenario)
 
 
+EVICTED = "SELECT COUNT(DISTINCT item) FROM part WHERE item = ?"
+
+
+def test_it_tells_what_emptied_each_cache_and_how_much_needlessly(mysql: Server, database: str, tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with proxy_beside(mysql, database, tmp_path, verify_new_caches="off") as proxy:
+            await proxy.write(*TABLES)
+            await proxy.client.create_cache(EVICTED, name="evicted", database=database)
+            await proxy.client.create_cache(JOINED, name="joined", database=database)
+            evicted, joined = proxy.client.cache("evicted"), proxy.client.cache("joined")
+            overviews, table = proxy.app.router.overviews, f"{database}.part"
+            for text in ("INSERT INTO part VALUES (3, 1)", "DELETE FROM part WHERE item = 1"):
+                await evicted.get(1)  # 1 both times, and 0 at last
+                await joined.get(1)
+                await proxy.write(text)
+                await proxy.caught_up()
+            await evicted.get(1)
+            seen = (await overviews.look()).caches
+            found = seen["evicted"]
+            assert (found.emptied, found.emptied_by) == (2, {"change": {table: 2}})
+            assert (found.compared, found.needless) == ({table: 2}, {table: 1})
+            assert (seen["joined"].emptied, seen["joined"].emptied_by) == (0, {}), "changes are computed into it"
+
+            await proxy.client.flush_cache("evicted")
+            await evicted.get(1)
+            await proxy.write("ALTER TABLE part ADD note INT")
+            await proxy.caught_up()
+            await until(lambda: ready_again(overviews))
+            found = (await overviews.look()).caches["evicted"]
+            assert found.emptied_by == {"change": {table: 2}, "flush": {"": 1}, "ddl": {"": 1}}
+            shown = await asyncio.to_thread(asked, proxy, "SHOW CACHES LIKE 'evicted'")
+            assert shown["emptied"] == 4
+            assert shown["emptied_by"] == f"{table} 2 (50% needlessly), ddl 1, flush 1"
+            metrics = await asyncio.to_thread(text_of, proxy, "/metrics")
+            labels = f'cache="evicted",cause="change",table="{table}"'
+            assert f"upwell_cache_emptied_total{{{labels}}} 2.0" in metrics
+            assert f'upwell_cache_needless_total{{cache="evicted",table="{table}"}} 1.0' in metrics
+
+            await proxy.client.drop_cache("evicted")
+            await proxy.client.create_cache(EVICTED, name="evicted", database=database)
+            assert (await overviews.look()).caches["evicted"].emptied == 0
+            again = await asyncio.to_thread(text_of, proxy, "/metrics")
+            assert f"upwell_cache_emptied_total{{{labels}}} 2.0" in again, "no counter falls"
+
+    run(scenario)
+
+
+async def ready_again(overviews: Overviews) -> bool:
+    return all(cache.state == "ready" for cache in (await overviews.look()).caches.values())
+
+
+def text_of(proxy: Proxy, path: str) -> str:
+    with urlopen(f"http://127.0.0.1:{proxy.app.http_port}{path}", timeout=60) as answer:
+        text: str = answer.read().decode()
+    return text
+
+
+def asked(proxy: Proxy, text: str) -> dict[str, Any]:
+    """The first row."""
+    user, password, port = proxy.mysql.user, proxy.mysql.password, proxy.app.mysql_port
+    with (
+        pymysql.connect(host="127.0.0.1", port=port, user=user, password=password, database=proxy.database) as session,
+        session.cursor(pymysql.cursors.DictCursor) as cursor,
+    ):
+        cursor.execute(text)
+        row: dict[str, Any] = cursor.fetchall()[0]
+    return row
+
+
 def test_the_last_hour_is_kept_whoever_looks(mysql: Server, database: str, tmp_path: Path) -> None:
     async def scenario() -> None:
         async with proxy_beside(mysql, database, tmp_path) as proxy:

@@ -94,6 +94,10 @@ def test_a_cache_opens_with_its_query_plan_and_reasons(browser: Browser) -> None
         expect(details.locator("svg path.edge")).to_have_count(4)
         expect(details.locator("svg path.edge.whole")).to_have_count(1)
         expect(details).to_contain_text("parameters 5")
+        expect(details).to_contain_text("db.t 7 (25.0% needlessly), memory 2")
+        expect(page.locator("#emptied-list li")).to_have_text(["db.t21", "memory6"])  # of all three caches
+        page.get_by_role("button", name="Needless").click()
+        expect(page.locator("th[aria-sort]")).to_contain_text("Needless")
         expect(name).to_have_attribute("aria-expanded", "true")
         name.click()
         expect(details).to_have_count(0)

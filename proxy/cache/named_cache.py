@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from itertools import starmap
 from statistics import median
 
+from dataflow.losses import Losses
 from dataflow.readers.reader import ReaderNode, held_bytes
 from planner.tree.plan import QueryPlan
 from planner.tree.sql_text import relation_name
@@ -51,6 +52,7 @@ class NamedCache:
     misses: int = 0
     before: tuple[int, int] = (0, 0)  # hits and misses of caches that had the name before
     passed: PassedReads = field(default_factory=PassedReads)
+    losses: Losses = field(default_factory=Losses)  # of its readers' keys
     left: int = 0  # reads that no hit was at once, left to MySQL while the loop was short
     by_clock: bool = False  # it was asked by texts that say NOW() or the like
     work_us: float = 0.0  # of the loop, for such reads that were not; counted of automatic caches
@@ -148,6 +150,7 @@ class NamedCache:
             passed_reason=reason,
             passed_why=why,
             passed_ever={one.value: count for one, count in self.passed.ever.items()},
+            losses=self.losses,
             left=self.left,
             work_us=self.work_us,
         )

@@ -14,6 +14,7 @@ from itertools import count
 import structlog
 
 from dataflow.engine import Engine
+from dataflow.losses import Losses
 from dataflow.messages import Ddl
 from planner.fill.whole import is_small
 from planner.matcher import QueryMatcher
@@ -173,7 +174,8 @@ class Catalog:
             self.limits.check(made_by, self.caches.values())
             before = self.gone.of(name)
             passed = PassedReads(before.passed)
-            new = NamedCache(name, sql, database, made_by=made_by, before=before[:2], passed=passed)
+            losses = Losses(before.losses)
+            new = NamedCache(name, sql, database, made_by=made_by, before=before[:2], passed=passed, losses=losses)
             await to_the_end(self._make(new, planned, schema))
             return new, cache is not None
 

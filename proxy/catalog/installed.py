@@ -71,6 +71,7 @@ class Installed:
             raise
 
     def _equip(self, cache: NamedCache, planned: Planned, reader: ReaderNode) -> None:
+        reader.losses = cache.losses
         output = planned.plan.reader.output
         held = carried(column.type for column in output) if planned.plan.mode.value == "maintain" else None
         cache.encoding = Encoding(reader, planned.columns, held, self._pump.formats.encoders_for)

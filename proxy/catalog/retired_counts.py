@@ -6,6 +6,7 @@ from collections import OrderedDict
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
+from dataflow.losses import Losses
 from proxy.port.reasons import Reason
 
 if TYPE_CHECKING:
@@ -20,6 +21,7 @@ class OfName(NamedTuple):
     hits: int
     misses: int
     passed: Mapping[Reason, int]
+    losses: Losses | None = None
 
 
 class Gone:
@@ -39,7 +41,7 @@ class Gone:
         before_hits, before_misses = cache.before
         self._of_names.pop(cache.name, None)
         hits, misses = before_hits + cache.hits, before_misses + cache.misses
-        self._of_names[cache.name] = OfName(hits, misses, cache.passed.ever)
+        self._of_names[cache.name] = OfName(hits, misses, cache.passed.ever, cache.losses.retired)
         if len(self._of_names) > MOST_NAMES:
             self._of_names.popitem(last=False)
 

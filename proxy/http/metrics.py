@@ -25,7 +25,7 @@ from proxy.port.fill_progress import FillProgress
 __all__ = ["CONTENT_TYPE_LATEST", "Metrics"]
 
 
-CACHES_AT_ONCE = 20  # each is seven lines, and one for each reason for which its reads were MySQL's
+CACHES_AT_ONCE = 20  # each is seven lines, and some for each reason for which its reads were MySQL's, and its keys went
 
 
 class Metrics:
@@ -154,6 +154,15 @@ def _cache_metrics(caches: Sequence[CacheInfo]) -> Sequence[Metric]:
     )
     ready = GaugeMetricFamily("upwell_cache_ready", "1 while the cache answers", labels=labels)
     p50 = GaugeMetricFamily("upwell_cache_p50_seconds", "Median time of a read", labels=("cache", "served"))
+    emptied = CounterMetricFamily(
+        "upwell_cache_emptied", "Keys of it that went away, by cause", labels=("cache", "cause", "table")
+    )
+    compared = CounterMetricFamily(
+        "upwell_cache_compared",
+        "Answers that a change of the table emptied, compared with those that came next",
+        labels=("cache", "table"),
+    )
+    needless = CounterMetricFamily("upwell_cache_needless", "Those of them that were equal", labels=("cache", "table"))
     for info in caches:
         keys.add_metric((info.name,), float(info.keys))
         size.add_metric((info.name,), float(info.bytes))
@@ -162,7 +171,13 @@ def _cache_metrics(caches: Sequence[CacheInfo]) -> Sequence[Metric]:
         misses.add_metric((info.name,), float(before_misses + info.misses))
         for reason, count in info.passed_ever.items():
             passed.add_metric((info.name, reason), float(count))
+        lost, again = info.losses.ever
+        for (cause, table), count in lost.items():
+            emptied.add_metric((info.name, cause.value, table), float(count))
+        for table, (of, equal) in again.items():
+            compared.add_metric((info.name, table), float(of))
+            needless.add_metric((info.name, table), float(equal))
         ready.add_metric((info.name,), float(info.state == "ready"))
         p50.add_metric((info.name, "hit"), info.hit_p50_us / 1e6)
         p50.add_metric((info.name, "miss"), info.miss_p50_us / 1e6)
-    return keys, size, hits, misses, passed, ready, p50
+    return keys, size, hits, misses, passed, emptied, compared, needless, ready, p50

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Protocol
 
+from dataflow.losses import Losses
 from dataflow.readers.in_steps import Steps
 from gtid_tracker.gtid import GtidSet
 from planner.tree.untyped import TYPED, Sent
@@ -135,6 +136,7 @@ class CacheInfo:
     passed_reason: str = ""  # the most frequent reason why, in a word; "" where none was passed
     passed_why: str = ""  # the whole reason of the last read that was passed for that; it may quote the query
     passed_ever: dict[str, int] = field(default_factory=dict)  # by reason, of all caches that had the name
+    losses: Losses = field(default_factory=Losses)  # why its keys went away
     decided: str = ""  # of an automatic one: what is to become of it, and why
     left: int = 0  # of an automatic one: reads left to MySQL because Upwell's processor was short
     work_us: float = 0.0  # and what its misses and long derivations took of the event loop

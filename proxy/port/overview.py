@@ -96,7 +96,10 @@ class FillView:
 class CacheView:
     """One cache. `saved_seconds`: its hits times the median of its misses. `passed_by_reason`: reads of it that MySQL
     answered. `trust`: "" while it is not ready, "trusted", or "being checked" with `checked` answers that were
-    MySQL's own. `bytes`, `..._us`: measured now and then. The last six are for those who may read texts."""
+    MySQL's own. `emptied`: keys that went away; `emptied_by`: by cause and table ("" where no table is); `compared`:
+    by table, of the answers that a change emptied and that were filled again, those that were compared with the old
+    one, and `needless` those of them that were equal. `bytes`, `..._us`: measured now and then. The last six are for
+    those who may read texts."""
 
     name: str
     database: str
@@ -115,6 +118,10 @@ class CacheView:
     miss_p50_us: float
     miss_p99_us: float
     saved_seconds: float
+    emptied: int
+    emptied_by: Mapping[str, Mapping[str, int]]
+    compared: Mapping[str, int]
+    needless: Mapping[str, int]
     trust: str
     checked: int
     sql: str

@@ -220,6 +220,10 @@ class Overviews:
     def _cache(self, cache: NamedCache, measured: Measured) -> CacheView:
         trust, reader = cache.trust, cache.reader
         hit_p50, hit_p99, miss_p50, miss_p99 = measured.us
+        losses = cache.losses
+        emptied: dict[str, dict[str, int]] = {}
+        for (cause, table), keys in losses.counts.items():
+            emptied.setdefault(cause.value, {})[table] = keys
         agreed = trust.fills.agreed + trust.changes.agreed if trust is not None else 0
         trusted = "" if reader is None else "trusted" if self._checked() else "not checked"
         return CacheView(
@@ -240,6 +244,10 @@ class Overviews:
             miss_p50_us=miss_p50,
             miss_p99_us=miss_p99,
             saved_seconds=round(cache.hits * miss_p50 / 1e6, 3),
+            emptied=losses.total,
+            emptied_by=emptied,
+            compared={table: compared for table, (compared, _) in losses.compared.items()},
+            needless={table: equal for table, (_, equal) in losses.compared.items()},
             trust=trusted if trust is None else "being checked",
             checked=agreed,
             sql=cache.sql,

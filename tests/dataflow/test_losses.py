@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from decimal import Decimal
 
 import pytest
 
-from dataflow.fills.state import SIZES
+from dataflow.changes.large_change import SIZES
 from dataflow.guard import Guard
 from dataflow.losses import CLOCK, FLUSH, Because, Cause, Losses, emptied
 from dataflow.messages import Ddl, Gap, Pair, Restarted, TableChanges, Transaction
@@ -203,6 +204,14 @@ def test_an_answer_that_is_the_same_again_was_emptied_needlessly(again: Row, equ
     change(rig)
     assert rig.readers[0].losses.needless == (0, 0), "nobody has asked for it again"
     fill(rig, 7, again)
+    assert rig.readers[0].losses.compared == {"test.t": (1, equal)}
+
+
+@pytest.mark.parametrize(("first", "again", "equal"), [("1.0", "1.0", 1), ("1.0", "1.00", 0)])
+def test_decimals_are_compared_as_they_are_written(first: str, again: str, equal: int) -> None:
+    rig = filled(rows=((Decimal(first),),))
+    change(rig)
+    fill(rig, 7, (Decimal(again),))
     assert rig.readers[0].losses.compared == {"test.t": (1, equal)}
 
 

@@ -34,7 +34,8 @@ def view(info: CacheInfo) -> CacheView:
         name=info.name, database=info.database, mode=info.mode, state=info.state, origin=info.made_by.origin.value,
         tables=["db.t"], keys=info.keys, bytes=info.bytes, hits=info.hits, misses=info.misses, passed=info.passed,
         passed_by_reason=info.passed_ever, hit_p50_us=info.hit_p50_us, hit_p99_us=9.0, miss_p50_us=info.miss_p50_us,
-        miss_p99_us=0.0, saved_seconds=1.5, trust="trusted", checked=0, sql=info.sql, why=info.why,
+        miss_p99_us=0.0, saved_seconds=1.5, emptied=9, emptied_by={"change": {"db.t": 7}, "memory": {"": 2}},
+        compared={"db.t": 4}, needless={"db.t": 1}, trust="trusted", checked=0, sql=info.sql, why=info.why,
         passed_why=info.passed_why, account=info.made_by.account, reason="", decided="",
     )  # fmt: skip
 

@@ -9,6 +9,7 @@ from collections.abc import AsyncGenerator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from dataflow.losses import MEMORY, Cause, Losses
 from gtid_tracker.gtid import GtidSet
 from proxy.access.watch import Watch
 from proxy.auto.passed_reads import Judgement, ProxiedQueries
@@ -54,6 +55,10 @@ VARCHAR = SqlType("varchar", length=100, collation="utf8mb4_0900_ai_ci")
 STORY = (ResultColumn("id", BIGINT, False, "stories"), ResultColumn("title", VARCHAR, True, "stories"))
 RANDOM = UnsupportedQuery("nondeterministic", "a function whose value differs between calls", "RAND()")
 SERVER = "3e11fa47-71ca-11e1-9e33-c80aa9429562"
+VOTES = "lobsters.votes"
+LOSSES = Losses()
+LOSSES.counts = {(Cause.CHANGE, VOTES): 1204, MEMORY: 3, (Cause.LARGE, VOTES): 2}
+LOSSES.compared = {VOTES: (100, 31)}
 
 
 class FakeCache:
@@ -88,7 +93,7 @@ class FakeCache:
             self.name, self._sql, self._database, "maintain", "ready", self.why, self.parameters, self.columns,
             keys=len(self.held), bytes=sum(map(len, self.held.values())), hits=7, misses=self.misses, hit_p50_us=3.5,
             made_by=self.made_by, relations=self.relations, passed=5, passed_reason="parameters",
-            passed_why="a list of 'bob'", passed_ever={"parameters": 5},
+            passed_why="a list of 'bob'", passed_ever={"parameters": 5}, losses=LOSSES,
         )  # fmt: skip
 
     def hit(self, parameters: Sequence[ParameterValue]) -> bytes | None:

@@ -89,6 +89,25 @@ def _hit_rate(cache: Json, state: State) -> float:
     return cache["hits"] / reads if reads else 0.0
 
 
+def needless(cache: Json) -> float:
+    """Of the answers that changes emptied and that were compared with the next one, the part that was equal; -1: none
+    was compared."""
+    compared = sum(cache.get("compared", {}).values())
+    return sum(cache["needless"].values()) / compared if compared else -1.0
+
+
+def emptied(cache: Json) -> str:
+    """Why its keys went away, what emptied the most first."""
+    found = []
+    for cause, tables in cache.get("emptied_by", {}).items():
+        for table, keys in tables.items():
+            what = (table if cause == "change" else f"{table} ({cause})") if table else cause
+            compared = cache["compared"].get(table, 0)
+            needlessly = f" ({share(cache['needless'].get(table, 0) / compared)} needlessly)" if compared else ""
+            found.append((keys, f"{what} {keys:,}{needlessly}"))
+    return ", ".join(told for _, told in sorted(found, key=lambda item: -item[0]))
+
+
 CACHES = (
     Column("cache", 10, lambda cache, state: cache["name"], one_line, grows=True),
     Column("hits", 6, _hit_rate, share),
@@ -100,6 +119,8 @@ CACHES = (
     Column("size", 9, lambda cache, state: cache["bytes"], size),
     Column("miss p50", 9, lambda cache, state: cache["miss_p50_us"] / 1e6, took),
     Column("miss p99", 9, lambda cache, state: cache["miss_p99_us"] / 1e6, took),
+    Column("emptied", 8, lambda cache, state: cache.get("emptied", 0)),
+    Column("needless", 9, lambda cache, state: needless(cache), lambda part: share(part) if part >= 0 else "-"),
     Column("passed", 7, lambda cache, state: cache["passed"]),
     Column("mode", 8, lambda cache, state: cache["mode"], one_line),
     Column("state", 10, lambda cache, state: cache["state"], one_line),
@@ -230,6 +251,7 @@ def detail(state: State, name: str, plan: str) -> list[tuple[str, str]]:
         ("held", f"{cache['keys']:,} keys, {size(cache['bytes'])}"),
         ("hits take", f"{took(cache['hit_p50_us'] / 1e6)} (p50), {took(cache['hit_p99_us'] / 1e6)} (p99)"),
         ("misses take", f"{took(cache['miss_p50_us'] / 1e6)} (p50), {took(cache['miss_p99_us'] / 1e6)} (p99)"),
+        ("emptied", emptied(cache)),
         *(("passed" if not place else "", f"{count:,} {reason}") for place, (reason, count) in enumerate(reasons)),
         ("last one", cache.get("passed_why", "")),
     ]

@@ -15,12 +15,34 @@ const COLUMNS = [
   { name: "Hit rate", of: (cache) => (reads(cache) ? cache.hits / reads(cache) : -1), written: (value) => (value < 0 ? "–" : percent(value)) },
   { name: "Hit, median", of: (cache) => cache.hit_p50_us, written: micros, when: "minor" },
   { name: "Miss, median", of: (cache) => cache.miss_p50_us, written: micros, when: "minor" },
+  { name: "Keys that went away", short: "Emptied", of: (cache) => cache.emptied, written: short, when: "minor" },
+  { name: "Of answers that a change emptied: the same again", short: "Needless", of: needless, written: (value) => (value < 0 ? "–" : percent(value)), when: "minor" },
   { name: "Keys", of: (cache) => cache.keys, written: short, when: "tight" },
   { name: "Bytes", of: (cache) => cache.bytes, written: bytes, when: "minor" },
 ];
 
 function micros(value) {
   return value ? seconds(value / 1e6) : "–";
+}
+
+const sum = (of) => Object.values(of).reduce((total, one) => total + one, 0);
+
+function needless(cache) { // the share of the answers that were compared; -1: none was
+  const compared = sum(cache.compared);
+  return compared ? sum(cache.needless) / compared : -1;
+}
+
+export function causes(cache) { // why its keys went away: [what, keys, table], the most first
+  const found = Object.entries(cache.emptied_by).flatMap(([cause, tables]) => Object.entries(tables).map(
+    ([table, keys]) => [!table ? cause : cause === "change" ? table : `${table} (${cause})`, keys, table]));
+  return found.sort((one, other) => other[1] - one[1]);
+}
+
+function emptied(cache) {
+  return causes(cache).map(([what, keys, table]) => {
+    const compared = cache.compared[table];
+    return `${what} ${count(keys)}${compared ? ` (${percent((cache.needless[table] ?? 0) / compared)} needlessly)` : ""}`;
+  }).join(", ");
 }
 
 export class Caches {
@@ -201,6 +223,7 @@ export class Caches {
       ["Misses", `${count(cache.misses)}; median ${micros(cache.miss_p50_us)}, p99 ${micros(cache.miss_p99_us)}`],
       ["Passed", reasons.length ? `${count(cache.passed)}: ${reasons.map(([reason, times]) => `${reason} ${count(times)}`).join(", ")}` : "0"],
       ["Last of these", cache.passed_why ?? ""],
+      ["Emptied", emptied(cache)],
       ["Holds", `${count(cache.keys)} keys, ${bytes(cache.bytes)}`],
       ["Tables", cache.tables.join(", ")],
       ["Made by", [cache.origin, cache.account, cache.reason].filter(Boolean).join(", ")],

@@ -1,26 +1,13 @@
 // The page: follows the overview and shows it. Changes nothing but by the button that makes a cache.
 
-import { Caches } from "/page/caches.js";
+import { Caches, causes } from "/page/caches.js";
 import { charts } from "/page/charts.js";
 import { bytes, bytesParts, count, element, figure, percent, put, seconds, secondsParts, short } from "/page/format.js";
 import { follow, merged } from "/page/stream.js";
 
 const by = (id) => document.getElementById(id);
-const EMPTIED = {
-  evicted_by_change: "changes that an answer may depend on",
-  evicted: "memory was short",
-  ddl: "DDL statements",
-  emptied_by_large_change: "large transactions",
-  conflicts: "writes during a fill",
-  removed_row_not_held: "a row went that was not held",
-  two_rows_of_a_key: "two rows of one unique key",
-  extreme_underflow: "the row of a MIN or MAX went",
-  top_k_underflow: "too few first rows were left",
-  spelling_underflow: "a row went from a group of other spellings",
-  resets: "history was lost",
-  rows_not_read: "rows that the binlog does not tell",
-};
 const KEY = "upwell-token";
+const MOST_BARS = 12;
 let overview = null;
 
 // -- the token -----------------------------------------------------------------------------------------------------
@@ -93,6 +80,14 @@ function tiles() {
   const part = memory.limit ? memory.used / memory.limit : 0;
   by("memory-bar").style.width = `${Math.min(100, 100 * part)}%`;
   by("memory-bar").classList.toggle("full", part > 0.9);
+}
+
+function emptied() { // of all caches, what emptied the most keys first
+  const found = new Map();
+  for (const cache of Object.values(overview.caches)) {
+    for (const [what, keys] of causes(cache)) found.set(what, (found.get(what) ?? 0) + keys);
+  }
+  return [...found].sort((one, other) => other[1] - one[1]).slice(0, MOST_BARS);
 }
 
 function bars(id, entries) {
@@ -220,7 +215,7 @@ function show() {
   caches.put(overview.caches, overview.at);
   queries();
   bars("passed", Object.entries(overview.reads.by_reason).filter(([, value]) => value).sort((one, other) => other[1] - one[1]));
-  bars("emptied", Object.entries(EMPTIED).map(([name, text]) => [text, overview.counters[name] ?? 0]).filter(([, value]) => value).sort((one, other) => other[1] - one[1]));
+  bars("emptied", emptied());
   facts();
   lines ??= charts();
   lines(overview);

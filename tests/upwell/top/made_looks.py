@@ -10,6 +10,8 @@ def cache(name: str, hits: int = 0, misses: int = 0, passed: int = 0, **more: An
         "name": name, "database": "d", "mode": "maintain", "state": "ready", "origin": "SQL", "tables": ["d.t"],
         "keys": 12, "bytes": 2048, "hits": hits, "misses": misses, "passed": passed, "passed_by_reason": {},
         "hit_p50_us": 20.0, "hit_p99_us": 40.0, "miss_p50_us": 900.0, "miss_p99_us": 3000.0, "saved_seconds": 1.5,
+        "emptied": 14, "emptied_by": {"change": {"d.t": 10}, "memory": {"": 3}, "large change": {"d.t": 1}},
+        "compared": {"d.t": 8}, "needless": {"d.t": 2},
         "trust": "trusted", "checked": 3, **more,
     }  # fmt: skip
 

@@ -15,6 +15,7 @@ from upwell.top.words import (
     detail,
     fitting,
     head,
+    needless,
     one_line,
     ordered,
     plain_line,
@@ -142,6 +143,12 @@ def test_a_cache_is_told_whole_with_or_without_its_texts() -> None:
     rows = detail(state, "c", "query: SELECT ?\nmode: maintain")
     told = dict(rows)
     assert (told["query"], told["state"], told["passed"]) == ("SELECT ?", "ready all well", "2 rights")
+    assert told["emptied"] == "d.t 10 (25.0% needlessly), memory 3, d.t (large change) 1 (25.0% needlessly)"
     assert (told["plan"], told["no hits"]) == ("query: SELECT ?", read_line(READ)) and ("", "1 late") in rows
     assert dict(detail(seen(overview(1.0, cache("c"))), "c", ""))["query"].startswith("shown with the token")
+    older = {
+        name: value for name, value in one.items() if name not in ("emptied", "emptied_by", "compared", "needless")
+    }
+    assert "emptied" not in dict(detail(seen(overview(1.0, older)), "c", "")), "a proxy of an older version"
+    assert (needless(one), needless(older)) == (0.25, -1.0)
     assert detail(state, "gone", "") == [("", "there is no cache gone any more")]

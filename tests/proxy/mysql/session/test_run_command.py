@@ -218,12 +218,16 @@ def with_caches() -> FakeSystem:
     return system
 
 
+EMPTIED = "lobsters.votes 1204 (31% needlessly), memory 3, lobsters.votes (large change) 2 (31% needlessly)"
+
+
 def test_the_columns_of_caches_and_their_row() -> None:
     row = rows("SHOW CACHES LIKE 'THEIRS'", with_caches(), ADMIN)[0]
     assert list(row.items()) == [
         ("name", "theirs"), ("query", "SELECT 'theirs'"), ("mode", "maintain"), ("keys", 0), ("bytes", 0), ("hits", 7),
         ("misses", 0), ("passed", 5), ("passed_reason", "a list of 'bob'"), ("hit_p50_us", 3.5), ("miss_p50_us", 0.0),
-        ("state", "ready"), ("database", "lobsters"), ("origin", "SQL"), ("creator", "bob@%"),
+        ("emptied", 1209), ("emptied_by", EMPTIED), ("state", "ready"), ("database", "lobsters"),
+        ("origin", "SQL"), ("creator", "bob@%"),
         ("reason", "unknown_function: SELECT 'theirs'"),
     ]  # fmt: skip
 
