@@ -10,6 +10,7 @@ An error is one line on stderr.
 
 from __future__ import annotations
 
+import errno
 import importlib
 import os
 import sys
@@ -105,6 +106,11 @@ def run(arguments: Sequence[str] | None = None) -> int:
     except BrokenPipeError:  # whoever read our output has gone
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
+    except OSError as error:
+        if error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EIO):
+            raise
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # what is left to be written goes nowhere
+        return complain(f"upwell: standard output: {error.strerror}", 1)
 
 
 def complain(line: str, status: int) -> int:

@@ -20,6 +20,7 @@ from random import Random
 from typing import Any
 
 import click
+from click.core import ParameterSource
 
 from upwell.aio import Client
 from upwell.client import Client as SynchronousClient
@@ -131,6 +132,8 @@ def bench(
     upwell bench --mysql mysql://app:pw@127.0.0.1:3307/shop --direct mysql://app:pw@127.0.0.1:3306/shop
     --keys 1..100000 --spread zipf 'SELECT * FROM item WHERE id = ?'
     """
+    if url is None and given_as_option("direct"):
+        raise click.UsageError("--direct goes with --mysql")
     keys: Sequence[Key] = [parse_key(text) for text in given]
     if keys_file is not None:
         keys = [
@@ -156,6 +159,11 @@ def bench(
         print_table(("figure", "value"), [(name, f"{figure:,.3f}") for name, figure in figures.items()])
     if tally.interrupted:
         raise Failed(INTERRUPTED, 130)
+
+
+def given_as_option(name: str) -> bool:
+    """Not by a variable, which may stand there for other calls."""
+    return click.get_current_context().get_parameter_source(name) is ParameterSource.COMMANDLINE
 
 
 def over_mysql(

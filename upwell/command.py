@@ -52,11 +52,17 @@ def connection_of(
     *, target: str, token_file: Path | None, tls: bool, tls_ca: Path | None, timeout: float
 ) -> dict[str, Any]:
     """Arguments for a Client, of the options that `connection_options` adds."""
-    if not target.rpartition(":")[2].isdecimal():
+    if port_of(target) is None or "://" in target.removeprefix("dns://"):
         raise click.BadParameter(f"{target!r}: HOST:PORT is accepted", param_hint="--grpc")
     token = None if token_file is None else read(token_file, "--token-file").decode("latin-1").strip()
     authority = tls if tls_ca is None else read(tls_ca, "--tls-ca")
     return {"target": target, "token": token, "tls": authority, "timeout": timeout}
+
+
+def port_of(address: str) -> int | None:
+    """What stands behind the last colon, if a server can listen there."""
+    text = address.rpartition(":")[2]
+    return int(text) if text.isdecimal() and 0 < int(text) < 1 << 16 else None
 
 
 def asked(context: click.Context, ask: Callable[[Client], Iterable[str]]) -> list[str]:

@@ -40,7 +40,7 @@ def setting_names(context: click.Context, parameter: click.Parameter, incomplete
     return [name for name in live if name.startswith(incomplete)]
 
 
-@click.command("set")
+@click.command("set", context_settings={"ignore_unknown_options": True})  # a value may begin with a minus
 @click.argument("name", default="", shell_complete=setting_names)
 @click.argument("value", required=False)
 @click.option("--default", is_flag=True, help="the value that it has without `set`")

@@ -11,7 +11,8 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import ExitStack, closing
+from http.client import HTTPConnection
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -169,6 +170,37 @@ def test_forty_columns_are_enough(place: Place, screen: Terminal) -> None:
     screen.resize(40, 14)
     wanted = (r"^hits .*  reads ", r"^ 1 caches   2 passing   3 no hits", r"^ abc +\S+ +\S+", r"^ cache +hits +hits/s")
     screen.until(lambda text: all(re.search(pattern, text, re.M) for pattern in wanted))
+
+
+def test_a_terminal_of_any_size_is_drawn_on(screen: Terminal) -> None:
+    for columns, lines in ((20, 8), (10, 5), (4, 3), (2, 2)):
+        screen.resize(columns, lines)
+        screen.press("s", "2", "s", "r", "Enter", "Escape", "3", "1")
+    screen.resize(100, 30)
+    screen.until(lambda text: "q quit" in text and "abc" in text)
+
+
+def test_a_low_terminal_has_room_for_the_table(screen: Terminal) -> None:
+    screen.resize(30, 10)
+    screen.until(lambda text: re.search(r"^ abc ", text, re.M) is not None and "sessions" not in text)
+
+
+def test_who_is_not_told_of_reads_sees_that(place: Place, screen: Terminal) -> None:
+    screen.press("q")
+    screen.until(lambda text: text.rstrip().endswith("ready:"))
+    with ExitStack() as others:
+        watching = 0
+        while watching < 4:  # whoever has just gone may be counted for a moment
+            connection = HTTPConnection("127.0.0.1", place.proxy.http_port)
+            others.callback(connection.close)
+            connection.request("GET", "/v1/reads")
+            watching += connection.getresponse().status == 200
+        screen.run(shlex.join(place.command))
+        screen.until(lambda text: "q quit" in text and "abc" in text)
+        screen.press("3")
+        text = screen.until(lambda text: "not told: " in text)
+        assert "more than 4 watch reads" in text and "position" in text.splitlines()[0]
+    screen.until(lambda text: "not told: " not in text)
 
 
 def test_without_a_terminal_it_prints_lines(place: Place) -> None:

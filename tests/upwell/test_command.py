@@ -105,6 +105,22 @@ def test_bench_tells_on_ctrl_c_what_it_has_measured(proxy: Background) -> None:
         (["set", "memory-limit"], 2, "upwell set: a name with a value, or with --default, is accepted"),
         (["set", "upstream", "x"], 2, "upwell: upstream cannot change while Upwell serves"),
         (["cache", "ls", "--grpc", "nowhere"], 2, "upwell cache ls: Invalid value for --grpc: 'nowhere': HOST:PORT"),
+        (
+            ["cache", "ls", "--grpc", "127.0.0.1:65537"],
+            2,
+            "upwell cache ls: Invalid value for --grpc: '127.0.0.1:65537'",
+        ),
+        (["cache", "ls", "--grpc", "http://127.0.0.1:1"], 2, "upwell cache ls: Invalid value for --grpc: 'http://127."),
+        (["top", "--http", "127.0.0.1:65537"], 2, "upwell top: Invalid value for '--http'"),
+        (["top", "--http", "127.0.0.1:0"], 2, "upwell top: Invalid value for '--http'"),
+        (["top", "--http", "a b:80"], 2, "upwell top: Invalid value for '--http'"),
+        (["top", "--http", "..:80"], 2, "upwell top: Invalid value for '--http'"),
+        (["top", "--http", "127.0.0.1:1/x"], 2, "upwell top: Invalid value for '--http'"),
+        (["top", "--http", "http://127.0.0.1:1/"], 3, "upwell: no proxy answers at 127.0.0.1:1 (--http): Connection"),
+        (["top", "--cache", "story"], 2, "upwell top: --cache and --outcome go with --monitor"),
+        (["top", "--json", "--outcome", "miss"], 2, "upwell top: --cache and --outcome go with --monitor"),
+        (["bench", "story", "--direct", "mysql://a@b", "--key", "1"], 2, "upwell bench: --direct goes with --mysql"),
+        (["set", "max-staleness", "-1s"], 2, "upwell: SET UPWELL max-staleness is '-1s'"),
         (["cache", "ls", "--token-file", "/nowhere"], 2, "upwell cache ls: Invalid value for --token-file: '/nowhere'"),
         (["cache", "ls", "--timeout", "0"], 2, "upwell cache ls: Invalid value for '--timeout'"),
         (["cache", "explain"], 2, "upwell cache explain: the name of a cache, or a SELECT, is accepted"),
@@ -141,6 +157,22 @@ def test_what_is_wrong_is_one_line(
     assert (ran.status, ran.out) == (status, "")
     assert ran.err.startswith(line)
     assert ran.err.count("\n") == 1
+
+
+def test_a_token_that_no_header_can_hold_is_refused(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    file = tmp_path / "token"
+    for token in (b"a\nb", "\N{KEY}".encode()):
+        file.write_bytes(token)
+        ran = Ran(capsys, "top", "--json", "--token-file", str(file))
+        assert (ran.status, ran.err.count("\n")) == (2, 1)
+        assert "the token cannot stand in a header" in ran.err
+
+
+def test_what_cannot_be_written_is_one_line(proxy: Background) -> None:
+    command = [sys.executable, "-m", "upwell", "cache", "ls"]
+    with Path("/dev/full").open("wb") as full:
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, cwd=ROOT)
+    assert (done.returncode, done.stderr) == (1, "upwell: standard output: No space left on device\n")
 
 
 def test_a_proxy_that_is_not_there_is_status_3(capsys: pytest.CaptureFixture[str]) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 
 import click
 
-from upwell.command import print_json, read
+from upwell.command import port_of, print_json, read
 from upwell.extras import app_module
 from upwell.failed import Failed
 from upwell.top.feed import DEFAULT_HTTP, Away, Follower, Place, Refused, look
@@ -22,10 +22,20 @@ EVERY = 20  # lines from one heading to the next
 
 
 def place_option(context: click.Context, option: click.Parameter, text: str) -> tuple[str, int]:
-    host, _, port = text.rpartition(":")
-    if not port.isdecimal() or not host:
+    """Of HOST:PORT, or of the page's address as a browser has it."""
+    place = text.removeprefix("http://").removesuffix("/")
+    host, port = place.rpartition(":")[0].strip("[]"), port_of(place)
+    if port is None or not is_host(host):
         raise click.BadParameter(f"{text!r}: HOST:PORT is accepted")
-    return host.strip("[]"), int(port)
+    return host, port
+
+
+def is_host(text: str) -> bool:
+    """Whether somebody can be asked for the address of such a name."""
+    try:
+        return bool(text.encode("idna")) and text.isprintable() and not set(text) & set(" /@")
+    except UnicodeError:
+        return False
 
 
 def cache_names(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
@@ -54,7 +64,11 @@ def top(
     Keys: 1, 2, 3 choose caches, passing queries, and the last misses and passes. s sorts by the next column, r the
     other way round, Enter shows a cache, h the last hour, p pauses, q ends.
     """
+    if not monitor and (cache or outcome):
+        raise click.UsageError("--cache and --outcome go with --monitor")
     token = None if token_file is None else read(token_file, "--token-file").decode("latin-1").strip()
+    if token is not None and not (token.isascii() and token.isprintable()):
+        raise click.BadParameter("the token cannot stand in a header: printable ASCII is accepted")
     place = Place(*http, token)
     try:
         if monitor:

@@ -188,7 +188,7 @@ class Top(App[None]):
         self.fault = ""
         self._place = place
         self._hour = self._paused = False
-        self._followers = [Follower(place, path, self._tell) for path in ("/v1/live", "/v1/reads")]
+        self._followers = [Follower(place, "/v1/live", self._tell), Follower(place, "/v1/reads", self._tell_reads)]
 
     def show(self) -> None:
         """Until somebody ends it. Raises Failed."""
@@ -199,6 +199,10 @@ class Top(App[None]):
     def _tell(self, kind: str, data: Any) -> None:
         with suppress(RuntimeError):  # the screen is gone
             self.post_message(Told(kind, data))
+
+    def _tell_reads(self, kind: str, data: Any) -> None:
+        """Their stream may be refused while the other one goes on: there are few of them."""
+        self._tell(f"reads {kind}" if kind in ("lost", "begun") else kind, data)
 
     def compose(self) -> ComposeResult:
         yield Static(id="head")
@@ -251,7 +255,8 @@ class Top(App[None]):
         base.query_one("#views", Static).update(self._views(width))
         if not state.overview:
             return
-        base.query_one("#totals", Static).update(Text("\n".join(totals(state, width)), no_wrap=True))
+        shown = totals(state, width, max(1, self.size.height // 4))
+        base.query_one("#totals", Static).update(Text("\n".join(shown), no_wrap=True))
         base.query_one("#lines", Static).update(Text("\n".join(self._lines(width)), no_wrap=True))
         view = self._view
         if view == "caches":
@@ -265,8 +270,8 @@ class Top(App[None]):
         found = []
         for name in LINES:
             values = self.state.line(name, hour=self._hour)
-            last = values[-1] if values else 0.0
-            told = share(last) if name == "hit_rate" else amount(last)
+            last = self.state.last(name, hour=self._hour)
+            told = "-" if last is None else share(last) if name == "hit_rate" else amount(last)
             drawn = spark(values[-(width - 17) :] if not self._hour else values, width - 17, name == "hit_rate" and 1.0)
             found.append(f"{TITLES[name]:9} {told:>6} {drawn}")
         return found
@@ -282,6 +287,10 @@ class Top(App[None]):
             text.append("paused", style="bold")
         elif current == "queries" and "queries" not in seen and seen:
             text.append("shown with the token (--token-file)")
+        elif current == "reads" and self.state.reads_away:
+            text.append(f"not told: {one_line(self.state.reads_away.rpartition(' says: ')[2])}", style="bold")
+        elif current == "reads" and self.state.reads_lost:
+            text.append(f"{amount(self.state.reads_lost)} more came at once")
         elif self._hour:
             text.append("the last hour")
         return text

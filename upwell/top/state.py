@@ -18,6 +18,7 @@ Json = Mapping[str, Any]
 
 class State:
     """`overview`: as docs/http.md has it; empty before the first event. `lost`: why nothing comes, "" while it does.
+    `reads_away`: likewise of reads, which have a stream of their own.
 
     Invariants: 1. `_counts` has the counters of each cache at the last LATELY + 1 events, `series` what was drawn of
     the last KEPT.
@@ -29,7 +30,8 @@ class State:
         self.came_back = 0.0  # when, in seconds since 1970, by the proxy's clock; 0: it was never lost
         self.series: dict[str, deque[float]] = {name: deque(maxlen=KEPT) for name in LINES}
         self.reads: deque[Json] = deque(maxlen=KEPT)
-        self.reads_lost = 0
+        self.reads_lost = 0  # how many were not told, as too many came at once
+        self.reads_away = ""
         self._counts: deque[tuple[float, dict[str, tuple[int, int, int]]]] = deque(maxlen=LATELY + 1)
         self._was_lost = False
 
@@ -45,6 +47,8 @@ class State:
                 history["rows"] = [*history["rows"], *data][-most:]
         elif kind in ("overview", "patch"):
             self._look(data if kind == "overview" else merged(self.overview, data))
+        elif kind in ("reads lost", "reads begun"):
+            self.reads_away = data or ""
         elif kind in ("lost", "refused"):
             self.lost, self._was_lost = data, True
 
@@ -70,6 +74,13 @@ class State:
         seconds = max(at - began, 1e-3)
         found = [max(0, after - then) / seconds for after, then in zip(now, before, strict=True)]
         return found[0], found[1], found[2]
+
+    def last(self, name: str, *, hour: bool) -> float | None:
+        """The last value of a line. None: there is none, as there is no hit rate without reads."""
+        values = self.line(name, hour=hour)
+        if name == "hit_rate" and not any(self.last(one, hour=hour) for one in COUNTED):
+            return None
+        return values[-1] if values else None
 
     def line(self, name: str, *, hour: bool) -> Sequence[float]:
         """What is drawn of a figure: a value a second, or the last hour's rows."""

@@ -139,16 +139,17 @@ PADDING = 2  # beside each column
 
 
 def fitting(columns: Sequence[Column], width: int) -> list[tuple[Column, int]]:
-    """The columns for which there is room, with their widths; those that matter most come first."""
+    """The columns for which there is room, with their widths; those that matter most come first. The first is always
+    there."""
     found: list[tuple[Column, int]] = []
     left = width
     for column in columns:
-        wide = min(column.width, width // 2) if column.grows else column.width
-        if wide + PADDING > left:
+        wide = max(1, min(column.width, width // 2)) if column.grows else column.width
+        if found and wide + PADDING > left:
             break
         left -= wide + PADDING
         found.append((column, wide))
-    return [(column, wide + left if column.grows else wide) for column, wide in found]
+    return [(column, wide + max(0, left) if column.grows else wide) for column, wide in found]
 
 
 def ordered(rows: Sequence[Json], column: Column, state: State, *, reverse: bool) -> list[Json]:
@@ -156,8 +157,9 @@ def ordered(rows: Sequence[Json], column: Column, state: State, *, reverse: bool
     return sorted(rows, key=lambda row: column.value(row, state), reverse=reverse is column.is_text)
 
 
-def totals(state: State, width: int) -> list[str]:
-    """What the proxy does as a whole, in lines of at most so many letters."""
+def totals(state: State, width: int, most: int | None = None) -> list[str]:
+    """What the proxy does as a whole, in lines of at most so many letters. `most`: so many lines; what matters comes
+    first."""
     seen = state.overview
     rates, memory, upqueries = seen["rates"], seen["memory"], seen["upqueries"]
     waiting = f" ({upqueries['waiting']} wait)" if upqueries["waiting"] else ""
@@ -180,7 +182,7 @@ def totals(state: State, width: int) -> list[str]:
             lines[-1] = wider
         else:
             lines.append(cut(part, width))
-    return lines
+    return lines[:most]
 
 
 def head(state: State, place: str, width: int) -> str:
@@ -193,8 +195,8 @@ def head(state: State, place: str, width: int) -> str:
     source = seen["source"]
     wrong = seen["ready"] and f"not ready: {seen['ready']}"
     wrong = wrong or ("" if source["up"] else "MySQL cannot be reached")
-    back = state.came_back and f"connected again at {clock(state.came_back)}"
-    told = wrong or back or f"position {source['position']}"
+    back = f"connected again at {clock(state.came_back)} " if state.came_back else ""
+    told = wrong or f"{back}position {source['position']}"
     return cut(one_line(f"Upwell {seen['version']} beside {source['address']}  {told}"), width)
 
 

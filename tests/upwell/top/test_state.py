@@ -52,6 +52,26 @@ def test_lines_are_live_or_of_the_last_hour() -> None:
     assert len(state.line("hits", hour=True)) == 720
 
 
+def test_reads_that_are_not_told_are_no_lost_proxy() -> None:
+    state = State()
+    state.take("overview", overview(100.0))
+    state.take("reads lost", "more than 4 watch reads")
+    assert (state.reads_away, state.lost) == ("more than 4 watch reads", "")
+    state.take("overview", overview(101.0))
+    assert (state.reads_away, state.came_back) == ("more than 4 watch reads", 0.0)
+    state.take("reads begun", None)
+    assert state.reads_away == ""
+
+
+def test_there_is_no_hit_rate_where_there_are_no_reads() -> None:
+    state = State()
+    state.take("overview", overview(100.0, hits=3.0))
+    assert state.last("hit_rate", hour=False) == 1.0
+    state.take("overview", overview(101.0))
+    assert state.last("hit_rate", hour=False) is None and state.last("hits", hour=False) == 0.0
+    assert state.last("hits", hour=True) == 2.0 and state.last("hit_rate", hour=True) is None
+
+
 def test_the_last_reads_are_kept() -> None:
     state = State()
     for number in range(3):

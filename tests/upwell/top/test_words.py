@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from tests.upwell.top.made_looks import cache, overview
@@ -64,6 +66,13 @@ def test_what_a_terminal_would_obey_is_taken_out() -> None:
     assert "\x1b" not in read_line({**READ, "cache": "\x1b[31m", "why": "a\nb\x1b[2J"})
 
 
+@pytest.mark.parametrize("width", [-2, 0, 1, 2, 3, 5])
+@pytest.mark.parametrize("columns", [CACHES, QUERIES])
+def test_the_first_column_is_there_however_narrow_the_terminal_is(width: int, columns: tuple[object, ...]) -> None:
+    ((column, wide),) = fitting(columns, width)  # type: ignore[arg-type]
+    assert column is columns[0] and wide >= 1
+
+
 @pytest.mark.parametrize("width", [20, 40, 80, 120, 300])
 @pytest.mark.parametrize("columns", [CACHES, QUERIES])
 def test_tables_are_as_wide_as_the_terminal(width: int, columns: tuple[object, ...]) -> None:
@@ -97,6 +106,7 @@ def test_totals_and_head_keep_to_the_width(width: int) -> None:
     assert all(
         part in told for part in ("hits 100%", "reads 1234/s", "upqueries 2 (1 wait)", "memory 3.0 MiB of 1.0 GiB")
     )
+    assert totals(state, width, 2) == lines[:2]
     idle = "  ".join(totals(seen(overview(1.0)), width))
     assert idle.startswith("hits -")
 
@@ -113,7 +123,7 @@ def test_the_head_says_what_is_wrong() -> None:
     state.take("lost", "refused")
     assert head(state, "h:1", 80) == "lost, trying again: refused"
     state.take("overview", overview(9.0))
-    assert "connected again at " in head(state, "h:1", 80)
+    assert re.search("connected again at [0-9:]+ position u:1-5$", head(state, "h:1", 80))
 
 
 def test_a_read_is_a_line_with_and_without_texts() -> None:
