@@ -10,11 +10,11 @@ WORKDIR /src
 RUN apt-get update \
  && apt-get install -y --no-install-recommends gcc libc6-dev \
  && rm -rf /var/lib/apt/lists/*
-COPY requirements/build.lock requirements/server.lock requirements/
+COPY requirements/build.lock requirements/server.lock requirements/otel.lock requirements/
 RUN python -m venv /tools \
  && /tools/bin/pip install --no-cache-dir --require-hashes -r requirements/build.lock \
  && python -m venv /opt/upwell \
- && /opt/upwell/bin/pip install --no-cache-dir --require-hashes -r requirements/server.lock
+ && /opt/upwell/bin/pip install --no-cache-dir --require-hashes -r requirements/server.lock -r requirements/otel.lock
 COPY . .
 RUN HATCH_BUILD_HOOK_ENABLE_CUSTOM=$COMPILED /tools/bin/hatchling build -t wheel -d /dist \
  && /opt/upwell/bin/pip install --no-cache-dir --no-deps /dist/*.whl
@@ -22,9 +22,9 @@ RUN HATCH_BUILD_HOOK_ENABLE_CUSTOM=$COMPILED /tools/bin/hatchling build -t wheel
 # PySpark's sources are built here, once: this layer changes with its lock alone.
 FROM python:3.11-slim-bookworm AS build-spark
 WORKDIR /src
-COPY requirements/spark.lock requirements/
+COPY requirements/spark.lock requirements/otel.lock requirements/
 RUN python -m venv /opt/upwell \
- && /opt/upwell/bin/pip install --no-cache-dir --require-hashes -r requirements/spark.lock
+ && /opt/upwell/bin/pip install --no-cache-dir --require-hashes -r requirements/spark.lock -r requirements/otel.lock
 COPY --from=build /dist /dist
 RUN /opt/upwell/bin/pip install --no-cache-dir --no-deps /dist/*.whl
 

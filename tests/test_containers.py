@@ -45,6 +45,23 @@ def test_everything_that_is_installed_is_locked_by_hash() -> None:
     assert all("--require-hashes -r requirements/" in install or "--no-deps /dist/" in install for install in installs)
 
 
+def versions(name: str) -> dict[str, str]:
+    return dict(re.findall(r"^([\w.-]+)(?:\[[\w,-]+\])?==(\S+)", (ROOT / "requirements" / name).read_text(), re.M))
+
+
+def test_both_images_have_what_makes_spans() -> None:
+    """Locks that are installed together have each package of one version."""
+    installs = [re.findall(r"-r requirements/(\S+)", text) for text in re.findall(r"pip install ([^\n&]+)", DOCKERFILE)]
+    served = [locks for locks in installs if {"server.lock", "spark.lock"} & set(locks)]
+    assert len(served) == 2
+    for first, *more in served:
+        assert more == ["otel.lock"] and "opentelemetry-sdk" in versions("otel.lock")
+        both = versions(first).keys() & versions("otel.lock").keys()
+        assert both and {name: versions(first)[name] for name in both} == {
+            name: versions("otel.lock")[name] for name in both
+        }
+
+
 def test_nothing_runs_as_root() -> None:
     started = {stage.splitlines()[0].split()[-1]: stage for stage in re.split(r"^FROM ", DOCKERFILE, flags=re.M)[1:]}
     for name in ("upwell", "spark", "sample"):

@@ -18,7 +18,7 @@ ROOT = Path(__file__).resolve().parent.parent
 DOCUMENTS = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md")])
 CHANGES = sorted(ROOT.glob("docs/changes/*.md"))  # of versions past: what they name may be gone, but not their links
 LOCKS = sorted(ROOT.glob("requirements/*.lock"))
-LOCKS_INSTALLED = [ROOT / "requirements" / name for name in ("build.lock", "server.lock", "spark.lock", "dev.lock")]
+LOCKS_INSTALLED = [ROOT / "requirements" / f"{name}.lock" for name in ("build", "server", "otel", "spark", "dev")]
 SPAN = re.compile(r"(?<!`)(`+)(?!`)(.+?)(?<!`)\1(?!`)", re.S)  # what stands between backticks
 # `folder/file.ext` or `file.ext`, anywhere in a span, and `folder/` that is all of one.
 PATH = re.compile(
