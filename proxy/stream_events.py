@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import structlog
 
 from dataflow.messages import Ddl, Gap, Progress, Restarted, StreamEvent, Transaction
@@ -10,6 +12,7 @@ from proxy.fills.restart import Restart
 from proxy.source.zones import SourceZones
 from proxy.system.system import Router
 from sqltypes.schema import ZONE_TABLES
+from vstream.source import Busy
 
 log = structlog.get_logger("upwell")
 
@@ -23,6 +26,9 @@ class StreamEvents:
     def __init__(self, restart: Restart) -> None:
         """`restart`: has the stream wait until it may go on from where another process had come to."""
         self._restart = restart
+        self.busy = Busy(self._is_busy, self._when_free)
+        self._when: list[Callable[[], None]] = []  # to be called when it is not busy any more
+        restart.on_going_on = self._free
         self._early: list[StreamEvent] = []
         self._router: Router | None = None
         self._catalog: Catalog | None = None
@@ -32,15 +38,26 @@ class StreamEvents:
         """The stream is begun before what takes its events is made, which begins at its position. Until now it can have
         told of its source alone, for its tables are wanted only by caches."""
         self._router, self._catalog, self._zones = router, catalog, zones
+        router.pump.change.on_end = self._free
         for event in self._early:
             self(event)
         self._early.clear()
 
-    def busy(self) -> bool:
+    def _is_busy(self) -> bool:
         """Whether a transaction is worked out in slices, or none may come yet."""
         if self._restart.waits:
             return True
         return self._router is not None and self._router.pump.change.event is not None
+
+    def _when_free(self, call: Callable[[], None]) -> None:
+        self._when.append(call)
+
+    def _free(self) -> None:
+        """One of both is over."""
+        if self._when and not self._is_busy():
+            calls, self._when = self._when, []
+            for call in calls:
+                call()
 
     def __call__(self, event: StreamEvent) -> None:
         if self._router is None or self._catalog is None or self._zones is None:

@@ -9,6 +9,7 @@ does).
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
 from typing import Protocol
 
 from dataflow.messages import StreamEvent
@@ -18,16 +19,29 @@ from sqltypes.schema import Table
 from vstream.history import Followed
 
 Sink = Callable[[StreamEvent], None]
-Busy = Callable[[], bool]
-"""Whether the sink still works on the last message; meanwhile nothing else is decoded. (A message about lost history
-does not wait.)"""
-
 Resume = Callable[[History], Awaitable[Followed | None]]
 """How far the stream of this history had come when it was last followed; None: it begins where the source is now."""
 
 
 def never() -> bool:
     return False
+
+
+def at_no_time(call: Callable[[], None]) -> None:
+    """Of who is never busy."""
+
+
+@dataclass(frozen=True, slots=True)
+class Busy:
+    """Whether the sink still works on the last message, or takes none yet; meanwhile nothing else is decoded. (A
+    message about lost history does not wait.) `now`: says so. `when_free`: calls what it is given once, as soon as that
+    is over. Requires: it is busy now."""
+
+    now: Callable[[], bool] = never
+    when_free: Callable[[Callable[[], None]], None] = at_no_time
+
+
+NEVER = Busy()
 
 
 class ChangeSource(Protocol):
@@ -74,7 +88,7 @@ class ChangeSource(Protocol):
         ...
 
     async def start(
-        self, sink: Sink, position: GtidSet | None = None, busy: Busy = never, resume: Resume | None = None
+        self, sink: Sink, position: GtidSet | None = None, busy: Busy = NEVER, resume: Resume | None = None
     ) -> GtidSet:
         """Connects and begins to deliver all transactions that are not in `position` (None: the source's position now,
         or where `resume` says, if the source's history is still that one). Returns the start.

@@ -4,7 +4,7 @@ now, beside those that were made before it."""
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -16,6 +16,7 @@ from integration.conftest import OwnMySQL
 from integration.servers.mysql_server import Server
 from integration.support.grpc_app import Proxy, held_back, proxy_beside, run
 from tests.support.waiting import until
+from vstream.source import Busy
 
 TABLES = (*STORIES, "CREATE TABLE other (id INT PRIMARY KEY, n INT)", "INSERT INTO other VALUES (1, 10)")
 OTHER = "SELECT n FROM other WHERE id = ?"
@@ -123,11 +124,14 @@ def one_event(proxy: Proxy) -> Iterator[asyncio.Event]:
         came.set()
         sink(event)
 
-    binlog.busy, binlog._sink = lambda: came.is_set() or busy(), take
+    waiting: list[Callable[[], None]] = []
+    binlog.busy, binlog._sink = Busy(lambda: came.is_set() or busy.now(), waiting.append), take
     try:
         yield came
     finally:
         binlog.busy, binlog._sink = busy, sink
+        for call in waiting:
+            call()
 
 
 def test_one_by_which_other_rows_follow(own_mysql: OwnMySQL, tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from proxy.source.history_watch import SourceWatch
 from proxy.source.vitess import VitessSource
 from sqltypes.expression import Row, Value
 from tests.support.waiting import until
-from vstream.source import Sink, never
+from vstream.source import NEVER, Sink
 from vstream.vitess.stream import VitessStream
 
 
@@ -77,7 +77,7 @@ async def following(cluster: Cluster, sink: Sink) -> AsyncIterator[VitessStream]
                 stream.reconnect(why)
         return False
 
-    await source.start(sink, never)
+    await source.start(sink, NEVER)
     stream.want(ITEM, frozenset({"id", "n", "name"}))
     doubting = asyncio.get_running_loop().create_task(until(ended, float("inf"), TICK))
     try:

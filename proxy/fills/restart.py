@@ -70,6 +70,10 @@ FIXED = 5.0  # seconds that a position may take that is the stream's, too
 PAUSE = 0.05  # seconds between two questions to a source that does not answer
 
 
+def nothing() -> None:
+    """Nobody waits."""
+
+
 class Gate(Protocol):
     """What keeps hits back (`proxy/system/source_gate.py`)."""
 
@@ -79,13 +83,15 @@ class Gate(Protocol):
 
 
 class Restart:
-    """Of one source. `begin` follows `resume`, once there is what holds answers. `waits`: is the stream to wait?"""
+    """Of one source. `begin` follows `resume`, once there is what holds answers. `waits`: is the stream to wait?
+    `on_going_on`: is called when it is to wait no more."""
 
     def __init__(self, folder: Path, source_of: Callable[[History], str], every: float | None) -> None:
         """`source_of`: from a history to the source's name in the folder. `every`: seconds, at least, from one snapshot
         to the next; None: nothing is written, or read."""
         self.noting: list[Restoring] = []  # who is told of each event of the stream
         self.waits = False
+        self.on_going_on: Callable[[], None] = nothing
         self._folder = folder
         self._source_of = source_of
         self._enabled = every is not None
@@ -221,14 +227,18 @@ class Restart:
                         raise Unusable("the memory limit is reached")
                     restoring.hold(block, frozenset(void.get(number, ())) if void else NOTHING, hot=hot[number][1])
                     if self.waits and monotonic() > until:
-                        self.waits = False
+                        self._let_go()
                     await turns.turn()
         finally:
             await asyncio.gather(coming, return_exceptions=True)
 
+    def _let_go(self) -> None:
+        self.waits = False
+        self.on_going_on()
+
     def _end(self) -> None:
         """The stream goes on, and nothing is restored any more."""
-        self.waits = False
+        self._let_go()
         self.noting.clear()
         if self._reader is not None:
             self._reader.close()

@@ -13,9 +13,15 @@ from proxy.loop.slices import SLICE
 STEPS = 4  # from one look at the clock to the next
 
 
+def nothing() -> None:
+    """Nobody waits."""
+
+
 class ChangeInSlices:
     """`event`: the transaction under way, for which the stream is to wait; None: there is none. `failed`: what came of
     one that took effect between two events.
+
+    `on_end`: is called when there is none any more.
 
     Invariants: 1. While one is under way, a step of the loop is on its way for it.
     """
@@ -23,6 +29,7 @@ class ChangeInSlices:
     def __init__(self, guard: Guard, process: Callable[[StreamEvent], None]) -> None:
         self.event: StreamEvent | None = None
         self.failed: Exception | None = None
+        self.on_end: Callable[[], None] = nothing
         self._guard = guard
         self._process = process
         self._loop = asyncio.get_running_loop()
@@ -39,6 +46,7 @@ class ChangeInSlices:
             raise failed
         if isinstance(event, Gap):
             self.event = None
+            self.on_end()
         elif getattr(event, "gtid", None) is not None:
             self._end()
 
@@ -66,4 +74,7 @@ class ChangeInSlices:
     def _end(self) -> None:
         event, self.event = self.event, None
         if event is not None:
-            self._process(event)
+            try:
+                self._process(event)
+            finally:
+                self.on_end()

@@ -1,7 +1,7 @@
 """Reads one dump connection on the event loop until it is lost, in slices of about a millisecond.
 
-While decoded work waits, nothing more is received: a faster source waits in its own socket. While the sink is busy with
-a large transaction (`busy`), none is decoded.
+While decoded work waits, nothing more is received: a faster source waits in its own socket. While the sink is busy
+(`Busy`), nothing is decoded, and no turn of the loop is taken until it is free.
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import ssl
 import time
-from collections.abc import Callable
 from typing import NoReturn, Protocol
 
 import structlog
@@ -21,7 +20,7 @@ from vstream.binlog.events import GTID, ROWS
 from vstream.binlog.packets import PacketBuffer
 from vstream.errors import MALFORMED, HistoryLost, StreamBroken
 from vstream.lag import Lag
-from vstream.source import never
+from vstream.source import NEVER, Busy
 
 _log = structlog.get_logger(__name__)
 
@@ -87,15 +86,16 @@ def _refusal(data: bytes, start: int, end: int) -> DumpLost:
 
 
 class Follower(Protocol):
-    """Who takes what a reader gives. `busy`: whether it still works on the last message."""
+    """Who takes what a reader gives."""
 
-    busy: Callable[[], bool]
+    busy: Busy
 
 
 class DumpReader:
     """One connection. `run` ends with DumpLost, DumpBroken or HistoryLost, or by being cancelled.
 
-    Invariants: 1. `_end` is pending exactly while the socket is registered with the loop.
+    Invariants: 1. While the socket is registered with the loop, `_end` is pending. 2. While `_end` is pending and the
+    socket is not registered, the sink is busy, and calls `_go_on` when it is free.
     """
 
     def __init__(
@@ -106,7 +106,7 @@ class DumpReader:
         follower: Follower | None = None,
     ) -> None:
         """Requires: the dump was asked for on the session. `follower`: may be busy with what it was given."""
-        self.busy = never
+        self.busy = NEVER
         self._follower: Follower = self if follower is None else follower
         self._session = session
         self._socket = session.socket
@@ -116,24 +116,26 @@ class DumpReader:
         self._packets = PacketBuffer(is_rows)
         self._loop = asyncio.get_running_loop()
         self._end: asyncio.Future[NoReturn] = self._loop.create_future()
-        self._scheduled = False
+        self._scheduled = False  # `_go_on` is to come
         self._watchdog: asyncio.TimerHandle | None = None
         self.received = False  # any event at all
 
     async def run(self) -> NoReturn:
-        number = self._socket.fileno()
-        self._loop.add_reader(number, self._on_readable)
+        self._listen()
         self._watch()
         self._loop.call_soon(self._on_readable)  # with TLS, bytes may wait that the socket does not announce
         try:
             await self._end
         finally:
             self._end.cancel()
-            self._loop.remove_reader(number)
+            self._loop.remove_reader(self._socket)
             if self._watchdog is not None:
                 self._watchdog.cancel()
             self._assembler.reset()
         raise AssertionError("a dump has no result")
+
+    def _listen(self) -> None:
+        self._loop.add_reader(self._socket, self._on_readable)
 
     def _watch(self) -> None:
         idle, lag = not self._scheduled, self._lag
@@ -178,11 +180,20 @@ class DumpReader:
             self._fail(DumpBroken(f"a change could not be taken: {error!r}", None))
         else:
             self._scheduled = True
+            if (busy := self._follower.busy).now():  # what arrives would be told in each turn
+                self._loop.remove_reader(self._socket)
+                busy.when_free(self._is_free)
+            else:
+                self._loop.call_soon(self._go_on)
+
+    def _is_free(self) -> None:
+        if not self._end.done():
+            self._listen()
             self._loop.call_soon(self._go_on)
 
     def _decode(self, deadline: float) -> bool:
         """True when all that was received is decoded, False when the slice is over."""
-        assembler, packets, busy = self._assembler, self._packets, self._follower.busy
+        assembler, packets, busy = self._assembler, self._packets, self._follower.busy.now
         while True:
             for _ in range(_EVENTS_BETWEEN_LOOKS):
                 if busy():

@@ -31,7 +31,7 @@ from vstream.errors import HistoryLost
 from vstream.history import ANOTHER, Followed, Known, why_lost
 from vstream.lag import Lag
 from vstream.pauses import Pauses
-from vstream.source import Busy, Resume, Sink, never
+from vstream.source import NEVER, Busy, Resume, Sink
 
 _log = structlog.get_logger(__name__)
 
@@ -81,7 +81,7 @@ class BinlogSource:
         # DDL statements that the stream has brought, and of which it is not known that the server has executed them: it
         # writes them to its binlog a moment before.
         self.defining = GtidSet.empty()
-        self.busy: Busy = never
+        self.busy = NEVER
         self._replica = Replica(account, server_id or 1 + int(chance() * 0xFFFFFFFE), heartbeat)
         self._lag = Lag(heartbeat, clock, wall_clock)
         self.asking = Asking(ask)
@@ -167,7 +167,7 @@ class BinlogSource:
         return Followed(self.position, self._assembler.resume.last, known, tables)
 
     async def start(
-        self, sink: Sink, position: GtidSet | None = None, busy: Busy = never, resume: Resume | None = None
+        self, sink: Sink, position: GtidSet | None = None, busy: Busy = NEVER, resume: Resume | None = None
     ) -> GtidSet:
         assert self._task is None, "started twice"
         session = await self._replica.log_in()

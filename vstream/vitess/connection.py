@@ -17,6 +17,7 @@ from gtid_tracker.gtid import GtidSet
 from sqltypes.errors import SourceDown
 from vstream.errors import MALFORMED, StreamBroken
 from vstream.lag import Lag
+from vstream.source import Busy
 from vstream.vitess.assemble import VitessAssembler
 from vstream.vitess.positions import request_of, where_shards_are
 from vstream.vitess.vtgate import Opened, Vtgate
@@ -24,7 +25,6 @@ from vstream.vitess.vtgate import Opened, Vtgate
 _log = structlog.get_logger(__name__)
 
 SLICE = 0.001  # seconds of events in one step of the loop
-BUSY = 0.002  # seconds between two looks at who is busy
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +65,7 @@ class Connection:
         assembler: VitessAssembler,
         periods: Periods,
         lag: Lag,
-        busy: Callable[[], bool],
+        busy: Callable[[], Busy],
     ) -> None:
         self.received = self.following = False
         self._vtgate, self._opened, self._assembler = vtgate, opened, assembler
@@ -135,11 +135,13 @@ class Connection:
         return bytes(response)
 
     async def _feed(self, response: bytes) -> None:
-        """In slices. While whoever takes the transactions is busy with a large one, none is read."""
+        """In slices. While whoever takes the transactions is busy, none is read."""
         until = time.perf_counter() + SLICE
         for _ in self._assembler.steps(response):
-            while self._busy():
-                await asyncio.sleep(BUSY)
+            while (busy := self._busy()).now():
+                free = asyncio.Event()
+                busy.when_free(free.set)
+                await free.wait()
             if time.perf_counter() >= until:
                 await asyncio.sleep(0)
                 until = time.perf_counter() + SLICE

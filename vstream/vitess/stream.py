@@ -34,7 +34,7 @@ from sqltypes.schema import Table
 from vstream.errors import MALFORMED, StreamBroken
 from vstream.lag import Lag
 from vstream.pauses import Pauses
-from vstream.source import Busy, Resume, Sink, never
+from vstream.source import NEVER, Busy, Resume, Sink
 from vstream.vitess.assemble import VitessAssembler
 from vstream.vitess.connection import PERIODS, Connection, Lost, Periods
 from vstream.vitess.errors import NO_RIGHT, Refusals, at_the_start, not_followed, not_told
@@ -61,7 +61,7 @@ class VitessStream:
         chance: Callable[[], float] = random.random,
     ) -> None:
         """`address`, `account`, `tls`: as of `Vtgate`."""
-        self.busy: Busy = never
+        self.busy = NEVER
         self.pauses = Pauses(periods.smallest_pause, periods.largest_pause, chance)
         self._vtgate = Vtgate(address, keyspace, account, tls)
         self._periods = periods
@@ -160,7 +160,7 @@ class VitessStream:
         return self.connected
 
     async def start(
-        self, sink: Sink, position: GtidSet | None = None, busy: Busy = never, resume: Resume | None = None
+        self, sink: Sink, position: GtidSet | None = None, busy: Busy = NEVER, resume: Resume | None = None
     ) -> GtidSet:
         """Requires: `position` is None, as `followed` is."""
         assert self._task is None and position is None, "started twice, or somewhere"
@@ -195,7 +195,7 @@ class VitessStream:
                 connection: Connection | None = None
                 try:
                     connection = Connection(
-                        self._vtgate, opened, self._assembler, periods, self._lag, lambda: self.busy()
+                        self._vtgate, opened, self._assembler, periods, self._lag, lambda: self.busy
                     )
                     await self._follow(connection)
                 except Lost as lost:

@@ -17,6 +17,7 @@ from vstream.binlog.decode import TableDecoders
 from vstream.binlog.dump import DumpBroken, DumpLost, DumpReader
 from vstream.binlog.source import BinlogSource
 from vstream.lag import Lag
+from vstream.source import Busy
 
 T = BinlogTable("t", ("bigint", "varchar"))
 
@@ -41,7 +42,15 @@ class Wire:
         self.position = MutableGtidSet()
         self.assembler = Assembler(tables, self.position, self.given.append)
         session = Session(Connection(client), SERVER, GtidSet.empty(), GtidSet.empty(), 0.0, 0.0, COLLATIONS)
+        self.is_busy = False
+        self.waiting: list[Callable[[], None]] = []
         self.reader = DumpReader(session, self.assembler, Lag(heartbeat, clock, clock))
+        self.reader.busy = Busy(lambda: self.is_busy, self.waiting.append)
+
+    def free(self) -> None:
+        self.is_busy = False
+        while self.waiting:
+            self.waiting.pop()()
 
 
 def run(scenario: Callable[[Wire], Awaitable[None]], heartbeat: float = 60.0, clock: float = 0.0) -> Wire:
@@ -145,26 +154,65 @@ def test_a_sink_that_fails_ends_the_connection_and_is_not_asked_again() -> None:
 
 def test_nothing_is_decoded_while_the_sink_is_busy() -> None:
     async def scenario(wire: Wire) -> None:
-        left = 0
-
-        def busy() -> bool:
-            nonlocal left
-            left -= 1
-            return left >= 0
+        loop = asyncio.get_running_loop()
 
         def takes_time(event: StreamEvent) -> None:
-            nonlocal left
-            assert left < 0, "it is given an event that should wait"
-            left = 3
+            assert not wire.is_busy, "it is given an event that should wait"
+            wire.is_busy = True
             wire.given.append(event)
+            loop.call_later(0.001, wire.free)
 
-        wire.reader.busy, wire.assembler.sink = busy, takes_time
+        wire.assembler.sink = takes_time
         wire.server.sendall(packets([e for n in range(1, 20) for e in transaction(n)]))
         wire.server.shutdown(socket.SHUT_WR)
         with pytest.raises(DumpLost, match="closed the connection"):
             await wire.reader.run()
 
     assert run(scenario).given == [Progress(Gtid(SERVER, n)) for n in range(1, 20)]
+
+
+@pytest.mark.parametrize("received", [False, True])
+def test_no_turn_of_the_loop_is_taken_while_the_sink_is_busy(monkeypatch: pytest.MonkeyPatch, received: bool) -> None:
+    """Neither for what was received, nor for what waits in the socket."""
+    turns = 0
+    work = DumpReader._work
+
+    def counted(reader: DumpReader) -> None:
+        nonlocal turns
+        turns += 1
+        work(reader)
+
+    monkeypatch.setattr(DumpReader, "_work", counted)
+
+    async def scenario(wire: Wire) -> None:
+        wire.is_busy = True
+        if received:
+            wire.server.sendall(packets(transaction(1)))
+        reading = asyncio.create_task(wire.reader.run())
+        for _ in range(50):
+            await asyncio.sleep(0)
+        wire.server.sendall(packets([e for n in range(1 + received, 4) for e in transaction(n)]))
+        polled = 0
+        while polled < 200:
+            await asyncio.sleep(0)
+            polled += 1
+        assert turns == 1 and wire.given == []
+        wire.free()
+        while len(wire.given) < 3:
+            await asyncio.sleep(0)
+        wire.is_busy = True
+        wire.server.sendall(packets(transaction(4)))
+        while not wire.waiting:
+            await asyncio.sleep(0)
+        reading.cancel()
+        await asyncio.gather(reading, return_exceptions=True)
+        before = turns
+        wire.free()  # nobody reads any more
+        for _ in range(50):
+            await asyncio.sleep(0)
+        assert turns == before and len(wire.given) == 3
+
+    run(scenario)
 
 
 def test_silence_ends_the_connection() -> None:

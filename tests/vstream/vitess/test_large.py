@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import tracemalloc
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from itertools import pairwise
 
@@ -20,6 +20,7 @@ from tests.support.vitess_events import LEFT, SERVERS, T, Values, committed, fie
 from tests.support.vitess_following import ALL, following, run
 from tests.support.waiting import until
 from vstream import vitess_pb2 as pb
+from vstream.source import Busy
 from vstream.vitess.assemble import AT_ONCE, LARGEST, LARGEST_ROW, VALUES_A_STEP, VitessAssembler
 from vstream.vitess.vtgate import LARGEST_RESPONSE
 
@@ -180,6 +181,7 @@ def test_others_have_their_turn_while_a_large_response_is_read() -> None:
     async def scenario() -> None:
         given: list[StreamEvent] = []
         let, turns, busy, asked = asyncio.Event(), 0, True, 0
+        waiting: list[Callable[[], None]] = []
 
         def is_busy() -> bool:
             nonlocal asked
@@ -197,13 +199,16 @@ def test_others_have_their_turn_while_a_large_response_is_read() -> None:
             vtgate(None, (begun, let, response(*events), forever)) as gate,
             following(gate, given.append) as stream,
         ):
-            stream.busy = is_busy
+            stream.busy = Busy(is_busy, waiting.append)
             let.set()
-            await until(lambda: asked > 5)
-            assert stream.writes == {} and given == []
+            await until(lambda: bool(waiting))
+            for _ in range(100):
+                await asyncio.sleep(0)
+            assert stream.writes == {} and given == [] and asked == len(waiting) == 1
             task = asyncio.get_running_loop().create_task(others())
             await until(lambda: turns > 0)
             busy, before = False, turns
+            waiting[0]()
             await until(lambda: given != [])
             task.cancel()
             assert pairs_of(given[0]) == 60_000 and turns - before > 10
