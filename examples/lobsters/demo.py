@@ -45,6 +45,7 @@ from upwell.client import Client
 from upwell.errors import UpwellError
 
 SEED = 20
+ENDINGS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)  # Ctrl-C, a service manager, a terminal that is closed
 LINE_SECONDS = 10.0
 LOAD_SECONDS = 24.0  # of pages
 QUICK_SECONDS, QUICK_UNTIL = 4.0, 15.0  # at least, and until so long after the start
@@ -52,13 +53,13 @@ DEMO_ENDS = ["The demo ends here, and the proxy with it. `make run` goes on serv
 
 
 class Stopped(BaseException):
-    """Ctrl-C or SIGTERM. Not an Exception: nothing on the way may take it for an error."""
+    """One of ENDINGS has come. Not an Exception: nothing on the way may take it for an error."""
 
 
 def stop(signum: int, frame: FrameType | None) -> None:
     """Once: what is stopped in consequence must not be interrupted."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    for ending in ENDINGS:
+        signal.signal(ending, signal.SIG_IGN)
     raise Stopped
 
 
@@ -89,13 +90,15 @@ def main(arguments: list[str] | None = None) -> int:
     except ValueError as error:
         print(error, file=sys.stderr)
         return 2
-    signal.signal(signal.SIGINT, stop)
-    signal.signal(signal.SIGTERM, stop)
+    for ending in ENDINGS:
+        if ending != signal.SIGHUP or signal.getsignal(ending) != signal.SIG_IGN:  # nohup has it ignored
+            signal.signal(ending, stop)
     try:
         with ExitStack() as started:
             equal = Demo(console, started, shape, options).run()
     except Stopped:
-        console.print("\nstopped" if console.is_terminal else "stopped")  # a terminal shows ^C on this line
+        with suppress(OSError):  # the terminal is gone
+            console.print("\nstopped" if console.is_terminal else "stopped")  # a terminal shows ^C on this line
     except pymysql.MySQLError as error:
         who = "vtgate" if options.upstream.startswith("vitess:") else "MySQL"
         print(f"{who} says: {in_words(error)}", file=sys.stderr)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import re
 import signal
@@ -15,6 +16,8 @@ import pytest
 
 from examples.lobsters import screen
 from integration.servers.mysql_server import Server
+from integration.support.terminal import terminal
+from tests.support.waiting import until
 
 ROOT = Path(__file__).parents[2]
 
@@ -93,6 +96,20 @@ def test_a_given_mysql_is_served_and_where_nothing_is_cached_the_next_steps_are_
     assert any(" -h 127.0.0.1 -P" in line and line.endswith(database) for line in lines), printed
     assert "Nothing is cached yet. What to do next:" in printed and "CREATE CACHE FROM SELECT" in printed
     assert mysql.execute(f"SHOW TABLES FROM `{database}`") == ()
+
+
+def test_a_terminal_that_is_closed_leaves_nothing(mysql: Server, database: str, tmp_path: Path) -> None:
+    with terminal(tmp_path) as screen:
+        upstream = f"{mysql.url}/{database}"
+        screen.run(f"cd {ROOT} && TMPDIR={tmp_path} {sys.executable} -m examples.lobsters.run --upstream {upstream}")
+        screen.until(lambda text: "Serving port" in text)
+        (folder,) = tmp_path.glob("upwell-run-*")
+        (proxy,) = children(screen.program)
+    asyncio.run(until(lambda: not Path(f"/proc/{proxy}").exists() and not folder.exists(), between=0.1))
+
+
+def children(process: int) -> list[int]:
+    return [int(word) for word in Path(f"/proc/{process}/task/{process}/children").read_text().split()]
 
 
 def test_the_demo_prints_no_line_to_copy_for_a_proxy_that_has_ended(
