@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
+from http.client import HTTPConnection
 from pathlib import Path
 from typing import Any, Literal
 
@@ -16,6 +18,7 @@ from integration.http.chromium import axe, chromium
 from integration.http.made_up import made_up
 from integration.servers.mysql_server import Server
 from integration.support.proxy_thread import Beside, beside_database
+from proxy.http.streams import MOST
 
 TABLE = (
     "CREATE TABLE item (id INT PRIMARY KEY, owner INT, name VARCHAR(20), KEY (owner))",
@@ -172,6 +175,61 @@ def test_many_caches_are_shown_in_part_until_all_are_asked_for(browser: Browser)
         expect(rows).to_have_count(200)
         page.get_by_role("button", name="Show all 250 caches").click()
         expect(rows).to_have_count(250)
+
+
+def test_what_is_selected_stays_selected_and_a_row_stays_the_same(browser: Browser) -> None:
+    """Somebody copies a text while figures move."""
+    selected = "node => { const all = document.createRange(); all.selectNodeContents(node);"
+    selected += " getSelection().removeAllRanges(); getSelection().addRange(all); node.marked = true; }"
+    with made_up() as shown, opened(browser, shown.address) as page:
+        page.get_by_role("button", name="cache_1", exact=True).click()
+        queries = shown.system.overviews.queries
+        for locator in (page.locator(".details dd", has_text="shop.part"), page.locator("#queries-body th span")):
+            locator.evaluate(selected)
+            text = page.evaluate("getSelection().toString()")
+            hits, reads = (
+                page.locator(".details dd", has_text="median").first,
+                page.locator("#queries-body td >> nth=1"),
+            )
+            before = hits.inner_text(), reads.inner_text()
+            queries[0] = replace(queries[0], count=queries[0].count + 1)
+            expect(hits).not_to_have_text(before[0])
+            expect(reads).not_to_have_text(before[1])
+            assert page.evaluate("getSelection().toString()") == text != ""
+            assert locator.evaluate("node => node.marked")
+
+
+def test_a_hit_rate_is_whole_only_where_nothing_is_missing(browser: Browser) -> None:
+    with made_up() as shown, opened(browser, shown.address) as page:
+        asked = "import('/page/format.js').then(({ percent }) => [0, 0.5, 0.99951, 0.99999, 1].map(percent))"
+        assert page.evaluate(asked) == ["0.0%", "50.0%", "99.9%", "99.9%", "100%"]
+
+
+def test_a_proxy_of_another_version_brings_its_own_page(browser: Browser) -> None:
+    with made_up() as shown, opened(browser, shown.address, allowed="ERR_|network") as page:
+        page.evaluate("window.old = true")
+        shown.stop()
+        at_work = shown.system.overviews.changed
+        shown.system.overviews.changed = lambda overview: replace(at_work(overview), version="99.0.0")
+        shown.start()
+        expect(page.locator("#version")).to_have_text("99.0.0")
+        assert page.evaluate("window.old") is None
+        expect(page.locator("#live")).to_have_text("live")
+
+
+def test_it_says_why_the_proxy_refuses(browser: Browser) -> None:
+    with made_up() as shown, opened(browser, shown.address, allowed="503") as page:
+        with ExitStack() as others:
+            for _ in range(MOST):
+                connection = HTTPConnection("127.0.0.1", shown.port)
+                others.callback(connection.close)
+                connection.request("GET", "/v1/live")
+                connection.getresponse()
+            page.reload()
+            expect(page.locator("#live")).to_have_text(
+                f"The proxy says: more than {MOST} streams are open; trying again"
+            )
+        expect(page.locator("#live")).to_have_text("live")
 
 
 @pytest.fixture

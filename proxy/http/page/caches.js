@@ -1,6 +1,6 @@
 // The table of caches: one row each, sorted and found as asked, its details below it where it is open.
 
-import { bytes, count, element, percent, put, seconds, short } from "/page/format.js";
+import { bytes, count, element, facts as toldFacts, percent, placed, put, seconds, short } from "/page/format.js";
 import { drawn } from "/page/plan.js";
 
 const SHOWN = 200; // rows, before all are asked for
@@ -129,16 +129,7 @@ export class Caches {
       wanted.push(row.line);
       if (row.details) wanted.push(row.details);
     }
-    let at = this.body.firstChild; // only what has moved is moved: the focus stays
-    for (const line of wanted) {
-      if (line === at) at = at.nextSibling;
-      else this.body.insertBefore(line, at);
-    }
-    while (at) {
-      const next = at.nextSibling;
-      at.remove();
-      at = next;
-    }
+    placed(this.body, wanted);
     const total = Object.keys(this.caches).length;
     put(document.getElementById("caches-count"), words ? `${count(found.length)} of ${count(total)}` : total ? count(total) : "");
     const empty = document.getElementById("caches-empty");
@@ -229,9 +220,6 @@ export class Caches {
       ["Made by", [cache.origin, cache.account, cache.reason].filter(Boolean).join(", ")],
       ["Decided", cache.decided ?? ""],
     ].filter(([, value]) => value);
-    const text = JSON.stringify(told);
-    if (facts.dataset.text === text) return;
-    facts.dataset.text = text;
-    facts.replaceChildren(...told.flatMap(([name, value]) => [element("dt", {}, name), element("dd", {}, value)]));
+    toldFacts(facts, told);
   }
 }

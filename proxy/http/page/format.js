@@ -23,8 +23,8 @@ export const bytesParts = (value) => scaled(value, BYTES);
 export const bytes = (value) => scaled(value, BYTES).join(" ");
 export const secondsParts = (value) => scaled(value, SECONDS);
 export const seconds = (value) => scaled(value, SECONDS).join(" ");
-export const percent = (value) => (value >= 0.9995 ? "100" : (value * 100).toFixed(1)) + "%";
-export const clock = (at) => new Date(at * 1000).toLocaleTimeString("en", { hour: "2-digit", minute: "2-digit", second: "2-digit", hour12: false });
+export const percent = (value) => (value === 1 ? "100" : Math.min(99.9, value * 100).toFixed(1)) + "%"; // whole only where nothing is missing
+export const clock = (at) => new Date(at * 1000).toLocaleTimeString("en", { hour: "2-digit", minute: "2-digit", second: "2-digit", hourCycle: "h23" });
 
 export function element(name, properties = {}, ...children) {
   const made = document.createElement(name);
@@ -47,4 +47,28 @@ export function figure(node, value, parts) { // "–" for none
   if (node.dataset.text === text) return;
   node.dataset.text = text;
   node.replaceChildren(number, ...(unit ? [element("small", {}, unit)] : []));
+}
+
+// What stays in a place is not made anew: text that somebody has selected stays selected, and a button that is being pressed is pressed.
+
+export function placed(parent, wanted) {
+  let at = parent.firstChild; // only what has moved is moved: the focus stays
+  for (const node of wanted) {
+    if (node === at) at = at.nextSibling;
+    else parent.insertBefore(node, at);
+  }
+  while (at) {
+    const next = at.nextSibling;
+    at.remove();
+    at = next;
+  }
+}
+
+export function facts(list, told) { // names and values
+  told.forEach(([name, value], place) => {
+    if (!list.children[2 * place]) list.append(element("dt"), element("dd"));
+    put(list.children[2 * place], name);
+    put(list.children[2 * place + 1], value);
+  });
+  while (list.children.length > 2 * told.length) list.lastChild.remove();
 }

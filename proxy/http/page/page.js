@@ -2,7 +2,7 @@
 
 import { Caches, causes } from "/page/caches.js";
 import { charts } from "/page/charts.js";
-import { bytes, bytesParts, count, element, figure, percent, put, seconds, secondsParts, short } from "/page/format.js";
+import { bytes, bytesParts, count, element, facts as toldFacts, figure, percent, placed, put, seconds, secondsParts, short } from "/page/format.js";
 import { follow, merged } from "/page/stream.js";
 
 const by = (id) => document.getElementById(id);
@@ -116,11 +116,7 @@ function facts() {
     ["Position", source.position],
     ...Object.entries(source.shards).map(([shard, position]) => [`Shard ${shard}`, position]),
   ];
-  const text = JSON.stringify(told);
-  const list = by("source-facts");
-  if (list.dataset.text === text) return;
-  list.dataset.text = text;
-  list.replaceChildren(...told.flatMap(([name, value]) => [element("dt", {}, name), element("dd", {}, value)]));
+  toldFacts(by("source-facts"), told);
 }
 
 function queries() {
@@ -133,24 +129,40 @@ function queries() {
   const body = by("queries-body");
   if (!found || body.shown === found) return;
   body.shown = found;
-  const focused = document.activeElement?.dataset?.query;
   const most = Math.max(...found.map((query) => query.total_ms), 1e-9);
-  body.replaceChildren(...found.map((query) => {
-    const bar = element("i", { class: "dot-pass" });
-    bar.style.width = `${(100 * query.total_ms) / most}%`;
-    const cached = query.reason.startsWith("cached as");
-    const make = query.cacheable === "yes" && !cached
-      ? element("button", { type: "button", class: "loud", "data-query": query.query, "aria-label": `Make a cache of ${query.query}`, onclick: (event) => create(query, event.currentTarget) }, "Make a cache")
-      : "";
-    return element("tr", {},
-      element("th", { scope: "row", class: "query" }, element("span", { title: query.query }, query.query), query.database ? element("small", {}, query.database) : ""),
-      element("td", { class: "number", "data-name": "MySQL’s time" }, seconds(query.total_ms / 1000), element("div", { class: "split", "aria-hidden": "true" }, bar)),
-      element("td", { class: "number minor", "data-name": "Reads" }, count(query.count)),
-      element("td", { class: "number minor", "data-name": "Median" }, seconds(query.p50_us / 1e6)),
-      element("td", { class: "why" }, query.cacheable === "yes" && !cached ? `can be cached (${query.reason})` : query.reason),
-      element("td", { class: "number" }, make));
+  const before = passing;
+  passing = new Map();
+  placed(body, found.map((query) => {
+    const key = JSON.stringify([query.database, query.query]);
+    const row = before.get(key) ?? passingRow(query);
+    passing.set(key, row);
+    row.write(query, most);
+    return row.line;
   }));
-  if (focused) body.querySelector(`[data-query="${CSS.escape(focused)}"]`)?.focus();
+}
+
+let passing = new Map(); // rows by database and text
+
+function passingRow({ query: text, database }) {
+  const bar = element("i", { class: "dot-pass" }), button = element("button", { type: "button", class: "loud", "aria-label": `Make a cache of ${text}` }, "Make a cache");
+  const time = document.createTextNode(""), reads = element("td", { class: "number minor", "data-name": "Reads" }), median = element("td", { class: "number minor", "data-name": "Median" });
+  const why = element("td", { class: "why" }), last = element("td", { class: "number" });
+  const line = element("tr", {},
+    element("th", { scope: "row", class: "query" }, element("span", { title: text }, text), database ? element("small", {}, database) : ""),
+    element("td", { class: "number", "data-name": "MySQL’s time" }, time, element("div", { class: "split", "aria-hidden": "true" }, bar)),
+    reads, median, why, last);
+  button.addEventListener("click", () => create({ query: text, database }, button));
+  function write(query, most) {
+    const made = query.reason.startsWith("cached as"), can = query.cacheable === "yes" && !made;
+    bar.style.width = `${(100 * query.total_ms) / most}%`;
+    put(time, seconds(query.total_ms / 1000));
+    put(reads, count(query.count));
+    put(median, seconds(query.p50_us / 1e6));
+    put(why, can ? `can be cached (${query.reason})` : query.reason);
+    if (!can) button.remove();
+    else if (!button.parentNode) last.append(button);
+  }
+  return { line, write };
 }
 
 async function create(query, button) {
@@ -224,17 +236,19 @@ function show() {
 const again = follow({
   authorization,
   told(kind, data) {
-    if (kind === "overview") overview = data;
-    else if (kind === "patch") overview = merged(overview, data);
+    if (kind === "overview") {
+      if (overview && overview.version !== data.version) return location.reload(); // its own page goes with another proxy
+      overview = data;
+    } else if (kind === "patch") overview = merged(overview, data);
     else if (kind === "sample") {
       const most = Math.ceil(3600 / overview.history.every);
       overview = { ...overview, history: { ...overview.history, rows: [...overview.history.rows, ...data].slice(-most) } };
     } else return;
     show();
   },
-  state(connected) {
+  state(connected, why) {
     const node = by("live");
-    put(node, connected ? "live" : "The proxy does not answer; trying again");
+    put(node, connected ? "live" : why ? `The proxy says: ${why}; trying again` : "The proxy does not answer; trying again");
     node.classList.toggle("on", connected);
     node.classList.toggle("off", !connected);
     document.documentElement.classList.toggle("stale", !connected);

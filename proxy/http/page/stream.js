@@ -35,8 +35,13 @@ async function* events(response, heard) {
   }
 }
 
-// Calls `told(kind, data)` for each event and `state(connected)` when that changes, until the page goes. A page that
-// nobody sees does not look. `authorization()`: the headers of a request.
+async function refusal(response) { // its sentence
+  const answer = await response.json().catch(() => null);
+  return answer?.error?.message ?? `status ${response.status}`;
+}
+
+// Calls `told(kind, data)` for each event and `state(connected, why)` when that changes, until the page goes. `why`: what
+// the proxy says instead. A page that nobody sees does not look. `authorization()`: the headers of a request.
 export function follow({ authorization, told, state }) {
   let pause = FIRST_PAUSE, stop = null, timer = 0;
 
@@ -44,7 +49,7 @@ export function follow({ authorization, told, state }) {
     clearTimeout(timer);
     const ending = new AbortController();
     stop = ending;
-    let silence = 0;
+    let silence = 0, why = "";
     const heard = () => {
       clearTimeout(silence);
       silence = setTimeout(() => ending.abort(), SILENCE);
@@ -52,8 +57,8 @@ export function follow({ authorization, told, state }) {
     try {
       heard();
       const response = await fetch("/v1/live", { headers: authorization(), signal: ending.signal, cache: "no-store" });
-      if (!response.ok) throw new Error(`status ${response.status}`);
-      for await (const { kind, data } of events(response, heard)) {
+      if (!response.ok) why = await refusal(response);
+      for await (const { kind, data } of why ? [] : events(response, heard)) {
         if (ending !== stop) break;
         pause = FIRST_PAUSE;
         state(true);
@@ -66,7 +71,7 @@ export function follow({ authorization, told, state }) {
       ending.abort();
     }
     if (ending !== stop || document.hidden) return;
-    state(false);
+    state(false, why);
     timer = setTimeout(connect, pause);
     pause = Math.min(pause * 2, LONGEST_PAUSE);
   }
