@@ -91,6 +91,10 @@ class Executor:
         pool = self.jobs.pool
         return (not pool.idle and pool.full) or not self.jobs.queue.may_run(False, kind)
 
+    def running_at(self, shard: str) -> int:
+        """Requests that run now and wait for this shard, alone or beside others."""
+        return self.jobs.queue.shares.asked(shard)
+
     @property
     def held_back(self) -> int:
         """Requests that wait because their table or shard has its part of the connections."""

@@ -23,6 +23,17 @@ Resume = Callable[[History], Awaitable[Followed | None]]
 """How far the stream of this history had come when it was last followed; None: it begins where the source is now."""
 
 
+@dataclass(frozen=True, slots=True)
+class ShardAt:
+    """Where the stream of one shard is. `position`: as its source spells it. `lag`: seconds, as `ChangeSource.lag`; a
+    shard that has had no transaction lately is not known to be late. `last_at`: when its last transaction was
+    received, in seconds since 1970; 0: none was."""
+
+    position: str
+    lag: float
+    last_at: float
+
+
 def never() -> bool:
     return False
 

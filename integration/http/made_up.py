@@ -11,13 +11,17 @@ from typing import Any, TypeVar
 
 from planner.explain import Edge, Node, PlanGraph
 from proxy.http.server import HttpListener
-from proxy.port.overview import CacheView, HistoryView, Overview
-from tests.support.fake_system import FakeSystem
+from proxy.port.overview import CacheView, HistoryView, Overview, ShardView
+from tests.support.fake_system import SERVER, FakeSystem
 from tests.support.http_calls import listener_of
 
 T = TypeVar("T")
 WAIT = 60.0
 MINUTES = 40
+SHARDS = {
+    "-80": ShardView(f"MySQL56/{SERVER}:1-90,{SERVER}:95-100", 0.0, 1_699_999_999.0, 2),
+    "80-": ShardView(f"MySQL56/{SERVER}:1-7", 2.5, 0.0, 0),
+}
 COLUMNS = ("at", "hits", "misses", "passed", "hit_rate", "miss_seconds", "memory", "lag_seconds")
 GRAPH = PlanGraph(
     (
@@ -39,6 +43,7 @@ class MadeUp:
 
     def __init__(self, caches: int, host: str, token: str | None) -> None:
         self.system = FakeSystem()
+        self.shards: dict[str, ShardView] = {}
         self.host, self.token, self.port = host, token, 0
         self.listener: HttpListener | None = None
         for number in range(caches):
@@ -55,7 +60,8 @@ class MadeUp:
         rows = [
             (overview.at - 5 * age, 900.0 + age, 20.0, 5.0, 0.9, 0.002, 1e8, 0.01) for age in range(MINUTES * 12, 0, -1)
         ]
-        return replace(overview, caches=caches, history=HistoryView(5.0, COLUMNS, rows))
+        source = replace(overview.source, shards=self.shards)
+        return replace(overview, caches=caches, source=source, history=HistoryView(5.0, COLUMNS, rows))
 
     def _at_work(self, cache: CacheView, number: int, looks: int) -> CacheView:
         return replace(

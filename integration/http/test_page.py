@@ -15,7 +15,7 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from integration.http.chromium import axe, chromium
-from integration.http.made_up import made_up
+from integration.http.made_up import SHARDS, made_up
 from integration.servers.mysql_server import Server
 from integration.support.proxy_thread import Beside, beside_database
 from proxy.http.streams import MOST
@@ -106,12 +106,26 @@ def test_a_cache_opens_with_its_query_plan_and_reasons(browser: Browser) -> None
         expect(details).to_have_count(0)
 
 
+def test_each_shard_has_a_line_and_mysql_has_one(browser: Browser) -> None:
+    with made_up() as shown, opened(browser, shown.address) as page:
+        lines = page.locator("#servers-body tr")
+        expect(lines).to_have_count(1)
+        expect(lines).to_contain_text(re.compile("MySQL.*250 ms.*1 of 8"))
+        shown.shards = SHARDS
+        expect(lines).to_have_count(2)
+        expect(lines.first).to_contain_text(re.compile("-80.*1-90.*< 1 ms.*ago.*2"))
+        expect(lines.last).to_contain_text(re.compile("80-.*1-7.*2.5 s.*0"))
+        expect(page.locator("#servers-name")).to_have_text("Shard")
+
+
 @pytest.mark.parametrize("caches", [0, 3])
 @pytest.mark.parametrize(("scheme", "width"), [("light", 1280), ("dark", 1280), ("light", 390)])
 def test_axe_finds_nothing(browser: Browser, scheme: Literal["light", "dark"], width: int, caches: int) -> None:
     size: Any = {"width": width, "height": 900}
     with made_up(caches) as shown:
-        if not caches:
+        if caches:
+            shown.shards = SHARDS
+        else:
             shown.system.overviews.queries.clear()
         with opened(browser, shown.address, color_scheme=scheme, viewport=size, bypass_csp=True) as page:
             if caches:

@@ -14,8 +14,19 @@ from planner.explain import PlanGraph
 
 
 @dataclass
+class ShardView:
+    """`lag_seconds`: of its last transaction; 0 where none came lately. `last_at`: when that came, in seconds since
+    1970; 0: none has. `running`: requests at the source that wait for this shard, alone or beside others."""
+
+    position: str
+    lag_seconds: float
+    last_at: float
+    running: int
+
+
+@dataclass
 class SourceView:
-    """`position`: of all that was processed. `shards`: the position of each, of a source that has shards."""
+    """`position`: of all that was processed. `shards`: of a source that has shards."""
 
     address: str
     up: bool
@@ -25,7 +36,7 @@ class SourceView:
     lag_seconds: float
     visible_p50_seconds: float
     visible_p99_seconds: float
-    shards: Mapping[str, str]
+    shards: Mapping[str, ShardView]
 
 
 @dataclass

@@ -21,7 +21,7 @@ from sqltypes.errors import ConfigError, SourceDown, SourceError
 from sqltypes.schema import SchemaSnapshot
 from vstream.binlog.source import BinlogSource
 from vstream.history import Followed
-from vstream.source import Busy, Resume, Sink
+from vstream.source import Busy, Resume, ShardAt, Sink
 
 FIRST_PAUSE, LAST_PAUSE = 0.002, 10.0  # seconds between two looks whether a DDL statement is executed
 
@@ -59,7 +59,7 @@ class MysqlSource:
     shards_of = find_shards = None  # there are none
 
     @property
-    def shard_positions(self) -> Mapping[str, str]:
+    def shards_at(self) -> Mapping[str, ShardAt]:
         return {}
 
     def __init__(self, upstream: Upstream, connections: int, packet: Packet | None = None) -> None:

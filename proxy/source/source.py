@@ -24,7 +24,7 @@ from sqltypes.errors import UpwellError
 from sqltypes.expression import Row
 from sqltypes.schema import ResultColumn
 from vstream.history import Followed
-from vstream.source import Busy, ChangeSource, Resume, Sink
+from vstream.source import Busy, ChangeSource, Resume, ShardAt, Sink
 
 FindShards = Callable[[Keyed], Awaitable[None] | None]
 """Waits until the source was asked on which shards these rows are, where `shards_of` does not know it yet. None: there
@@ -63,6 +63,10 @@ class Upqueries(Protocol):
 
     @property
     def connections(self) -> int: ...
+
+    def running_at(self, shard: str) -> int:
+        """Requests that run now and wait for this shard, alone or beside others."""
+        ...
 
     @property
     def down(self) -> UpwellError | None:
@@ -135,7 +139,7 @@ class Source(Protocol):
         ...
 
     @property
-    def shard_positions(self) -> Mapping[str, str]:
+    def shards_at(self) -> Mapping[str, ShardAt]:
         """By shard, what the stream has brought of it; none of a source without shards."""
         ...
 

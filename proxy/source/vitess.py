@@ -24,7 +24,7 @@ from external_upquery.vitess.shard_of_key import Key
 from planner.text.bare_names import BareNames
 from proxy.source.route_watch import RoutesWatch
 from sqltypes.errors import ConfigError, SourceError
-from vstream.source import Busy, Resume, Sink
+from vstream.source import Busy, Resume, ShardAt, Sink
 from vstream.vitess.stream import VitessStream
 
 log = structlog.get_logger("upwell")
@@ -58,8 +58,8 @@ class VitessSource:
         self.schema = VitessSchema(upstream, lambda: self.stream.shards, self._distributed, lambda: dialect.routes.away)
 
     @property
-    def shard_positions(self) -> Mapping[str, str]:
-        return self.stream.positions
+    def shards_at(self) -> Mapping[str, ShardAt]:
+        return self.stream.at
 
     def shards_of(self, rows: Keyed) -> Shards:
         return self._dialect.places.of_keyed(rows)

@@ -36,6 +36,7 @@ from proxy.port.overview import (
     QueryView,
     RatesView,
     ReadsView,
+    ShardView,
     SourceView,
     UpqueriesView,
 )
@@ -161,7 +162,7 @@ class Overviews:
                 lag_seconds=round(status.lag_seconds, 3),
                 visible_p50_seconds=round(status.visible_p50_seconds, 6),
                 visible_p99_seconds=round(status.visible_p99_seconds, 6),
-                shards=self._source.shard_positions,
+                shards=self._shards(),
             ),
             reads=ReadsView(
                 status.hits, status.misses, status.passed, round(status.hit_rate, 4), dict(status.by_reason)
@@ -182,6 +183,13 @@ class Overviews:
             queries=self._queries,
             history=HistoryView(SAMPLED, COLUMNS, list(self._rows)),
         )
+
+    def _shards(self) -> dict[str, ShardView]:
+        running_at = self._source.upqueries.running_at
+        return {
+            name: ShardView(at.position, round(at.lag, 3), round(at.last_at, 3), running_at(name))
+            for name, at in self._source.shards_at.items()
+        }
 
     def plan(self, name: str) -> tuple[str, PlanGraph]:
         cache = self._catalog.get(name)

@@ -108,8 +108,15 @@ class VitessAssembler:
     def behind(self) -> float:
         """The largest delay of any shard: seconds from the commit of its last transaction to its receipt. vtgate sends
         heartbeats when no shard has anything else: then no shard is known to be behind."""
-        since = self.received_at - FADES
-        return max((state.behind for state in self._shards.values() if state.behind_at > since), default=0.0)
+        return max(map(self._behind, self._shards.values()), default=0.0)
+
+    def _behind(self, state: ShardState) -> float:
+        return state.behind if state.behind_at > self.received_at - FADES else 0.0
+
+    @property
+    def late(self) -> dict[Shard, tuple[float, float]]:
+        """By shard, of those that have told where they are: `behind`, and when its last transaction was received."""
+        return {shard: (self._behind(one), one.behind_at) for shard, one in self._shards.items() if one.position}
 
     @property
     def unfit(self) -> str:

@@ -34,7 +34,7 @@ from sqltypes.schema import Table
 from vstream.errors import MALFORMED, StreamBroken
 from vstream.lag import Lag
 from vstream.pauses import Pauses
-from vstream.source import NEVER, Busy, Resume, Sink
+from vstream.source import NEVER, Busy, Resume, ShardAt, Sink
 from vstream.vitess.assemble import VitessAssembler
 from vstream.vitess.connection import PERIODS, Connection, Lost, Periods
 from vstream.vitess.errors import NO_RIGHT, Refusals, at_the_start, not_followed, not_told
@@ -93,9 +93,13 @@ class VitessStream:
         return self._shards
 
     @property
-    def positions(self) -> Mapping[str, str]:
-        """By shard: what was given to the sink of it, as vtgate spells it."""
-        return {shard: at for (_, shard), at in sorted(self._assembler.positions.items())}
+    def at(self) -> Mapping[str, ShardAt]:
+        """By shard, what was given to the sink of it."""
+        late, following = self._assembler.late, self._behind is not None
+        return {
+            shard[1]: ShardAt(position, self._lag.lag(late[shard][0] if following else None), late[shard][1])
+            for shard, position in sorted(self._assembler.positions.items())
+        }
 
     @property
     def wanted(self) -> tuple[str, ...]:

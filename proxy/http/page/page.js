@@ -114,10 +114,29 @@ function facts() {
     ["Transactions", `${count(counters.transactions)} read, ${count(counters.records_applied ?? 0)} changes applied`],
     ["Event loop", `${seconds(overview.loop_late_seconds)} late on average`],
     ["Position", source.position],
-    ...Object.entries(source.shards).map(([shard, position]) => [`Shard ${shard}`, position]),
   ];
   toldFacts(by("source-facts"), told);
 }
+
+function servers() { // a line for each shard; one for MySQL
+  const { source, connections, at } = overview;
+  const shards = Object.entries(source.shards);
+  const lines = shards.map(([name, shard]) => [name, lag(shard.lag_seconds), shard.last_at ? `${seconds(Math.max(0, at - shard.last_at))} ago` : "–", count(shard.running), shard.position]);
+  if (!shards.length) lines.push(["MySQL", lag(source.lag_seconds), "", `${count(connections.running)} of ${count(connections.source)}`, ""]);
+  put(by("servers-name"), shards.length ? "Shard" : "Server");
+  by("servers-last").hidden = !shards.length;
+  const text = JSON.stringify(lines);
+  const body = by("servers-body");
+  if (body.dataset.text === text) return;
+  body.dataset.text = text;
+  body.replaceChildren(...lines.map(([name, late, last, running, position]) => element("tr", {},
+    element("th", { scope: "row" }, name, position ? element("small", {}, position) : ""),
+    element("td", { class: "number" }, late),
+    ...(shards.length ? [element("td", { class: "number" }, last)] : []),
+    element("td", { class: "number" }, running))));
+}
+
+const lag = (late) => (late < 0.001 ? "< 1 ms" : seconds(late));
 
 function queries() {
   const found = overview.queries;
@@ -229,6 +248,7 @@ function show() {
   bars("passed", Object.entries(overview.reads.by_reason).filter(([, value]) => value).sort((one, other) => other[1] - one[1]));
   bars("emptied", emptied());
   facts();
+  servers();
   lines ??= charts();
   lines(overview);
 }

@@ -25,7 +25,7 @@ def test_many_caches_that_are_gone_are_forgotten_at_once() -> None:
     caches = {f"c{number}": NamedCache(f"c{number}", "SELECT 1", "d") for number in range(COUNT)}
     system: Any = FakeSystem()
     counters = {"source_waiting": 0, "source_held_back": 0, "source_upqueries": 0}
-    source: Any = SimpleNamespace(upqueries=SimpleNamespace(connections=0, in_flight=0), shard_positions={})
+    source: Any = SimpleNamespace(upqueries=SimpleNamespace(connections=0, in_flight=0, running_at=int), shards_at={})
     catalog: Any = SimpleNamespace(caches=caches)
     lateness: Any = SimpleNamespace(lately=0.0)
     proxied: Any = Listed()
