@@ -19,6 +19,7 @@ from collections.abc import Sequence
 import click
 
 from upwell.extras import app_module
+from upwell.printable import one_line
 
 # By name: the module, what it calls the command, and how its help begins.
 COMMANDS = {
@@ -114,7 +115,7 @@ def run(arguments: Sequence[str] | None = None) -> int:
 
 
 def complain(line: str, status: int) -> int:
-    click.echo(" ".join(line.split()), err=True)
+    click.echo(one_line(line), err=True)
     return status
 
 

@@ -11,6 +11,7 @@ import click
 
 from upwell.client import Client
 from upwell.command import cache_names, connection_options, json_option, print_json, print_table
+from upwell.printable import lines, one_line
 from upwell.v1 import upwell_pb2 as pb
 
 SELECT = re.compile(r"[\s(]*(?:SELECT|WITH)[\s(*`'\"@]", re.IGNORECASE)  # how a query begins, and no name of a cache
@@ -90,7 +91,7 @@ def list_caches(as_json: bool, connection: dict[str, Any]) -> None:
             by_reason: dict[object, list[str]] = {}
             for made in caches:
                 if made[field]:
-                    by_reason.setdefault(_one_line(made[field]), []).append(str(made["name"]))
+                    by_reason.setdefault(_one_line(made[field]), []).append(one_line(str(made["name"])))
             for reason, names in by_reason.items():
                 click.echo(f"{_some(names)}: {what}{reason}")
 
@@ -102,7 +103,7 @@ def _some(names: Sequence[str]) -> str:
 
 
 def _one_line(cell: object) -> object:
-    return " ".join(cell.split()) if isinstance(cell, str) else cell
+    return one_line(cell) if isinstance(cell, str) else cell
 
 
 @cache.command()
@@ -125,4 +126,4 @@ def explain(name: str, sql: str, database: str, dot: bool, as_json: bool, connec
     if as_json:
         print_json({"text": plan.text, "graphviz": plan.graphviz})
     else:
-        click.echo(plan.graphviz if dot else plan.text)
+        click.echo(lines(plan.graphviz if dot else plan.text))

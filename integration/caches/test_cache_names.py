@@ -140,3 +140,19 @@ def test_both_names_are_there_after_a_restart(mysql: Server, database: str, tmp_
     with serving(mysql, database, tmp_path) as (_, client):
         assert sorted(cache.name for cache in client.caches()) == ["other", "third"]
         assert len(until_hit(client, "other", 1)) == len(until_hit(client, "third", 1)) == 2
+
+
+@pytest.mark.parametrize("name", [" ", "a\nb", "\x1b[31m", "q" * 65])
+def test_a_name_that_cannot_be_shown_is_refused_and_nothing_is_made(
+    served: tuple[ProxyProcess, Client], database: str, name: str
+) -> None:
+    proxy, client = served
+    with pytest.raises(errors.ParseError, match="up to 64 characters"):
+        client.create_cache(MAINTAINED, name=name, database=database)
+    with (
+        closing(pymysql.connect(host="127.0.0.1", port=proxy.mysql_port, user="root", database=database)) as session,
+        session.cursor() as cursor,
+        pytest.raises(pymysql.err.ProgrammingError, match="up to 64 characters"),
+    ):
+        cursor.execute(f"CREATE CACHE `{name}` FROM {MAINTAINED}")
+    assert client.caches() == []

@@ -32,6 +32,7 @@ from proxy.planning.process import TOO_COSTLY
 from proxy.port.made_by import BY_GRPC, MadeBy, Origin
 from proxy.port.reasons import PassedReads
 from proxy.pump.pump import Pump
+from proxy.settings.quantities import parse_cache_name
 from proxy.source.kept_schema import KeptSchema, Schema
 from proxy.source.source import Upqueries
 from sqltypes.errors import (
@@ -168,6 +169,7 @@ class Catalog:
                         self.limits.check_account(made_by, self.caches.values())
                         await to_the_end(self._keep_as(cache, made_by, sql))
                     return cache, True
+            check_name(name)
             name = name or made_up("auto" if made_by.origin is Origin.AUTOMATIC else "q", self.caches)
             if name in self.caches:
                 raise CacheExists(f"cache {name!r} exists with another query")
@@ -418,3 +420,12 @@ class Catalog:
 def made_up(prefix: str, taken: Container[str]) -> str:
     """A name that no cache has."""
     return next(name for number in count(1) if (name := f"{prefix}{number}") not in taken)
+
+
+def check_name(name: str) -> None:
+    """ "": one is made up. Raises ParseError."""
+    try:
+        if name:
+            parse_cache_name(name)
+    except ValueError as error:
+        raise ParseError(f"the cache's name is {name!r}: {error}") from None

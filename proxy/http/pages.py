@@ -94,6 +94,11 @@ def told(status: int, sentence: str, **headers: str) -> Response:
     return PlainTextResponse(f"{sentence}\n", status, headers)
 
 
+def printable(text: str) -> str:
+    """Lines without what a terminal would obey."""
+    return "".join(letter if letter == "\n" or letter.isprintable() else " " for letter in text)
+
+
 class Around:
     """What holds for every request: its Host, its body, the headers of its answer, and what failures tell."""
 
@@ -273,4 +278,4 @@ class Pages:
                 lines += ["    " + line for line in info.sql.splitlines()]
         if caches and not may_read:
             lines += ["", "The queries' texts are shown with `Authorization: Bearer TOKEN`."]
-        return told(200, "\n".join(lines))
+        return told(200, printable("\n".join(lines)))

@@ -26,6 +26,7 @@ from proxy.settings.quantities import (
     Transactions,
     parse_auto,
     parse_bool,
+    parse_cache_name,
     parse_checks,
     parse_count,
     parse_fraction,
@@ -536,6 +537,10 @@ def _cache_tables(path: Path, tables: object) -> tuple[CacheDefinition, ...]:
         if not table.get("name") or not table.get("sql"):
             raise ConfigError(f"{where} lacks {'sql' if table.get('name') else 'name'}")
         cache = CacheDefinition(**table)
+        try:
+            parse_cache_name(cache.name)
+        except ValueError as error:
+            raise ConfigError(f"{where}: name is {cache.name!r}: {error}") from None
         if cache.name in caches:
             raise ConfigError(f"{where}: the name {cache.name!r} is there already")
         caches[cache.name] = cache

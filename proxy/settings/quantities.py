@@ -28,6 +28,7 @@ _TIME = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|m|h)?")
 _SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
 MOST_CHECKS = 100_000
 DAY = 86_400  # seconds
+LONGEST_NAME = 64  # of a cache, in characters
 DEFAULT_SHARE = 0.0001
 LEVELS = ("debug", "info", "warning", "error")
 
@@ -207,6 +208,15 @@ def parse_name(text: str) -> str:
     """A name of up to 64 letters, digits, dots, dashes and underscores."""
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", text):
         raise ValueError("up to 64 letters, digits, dots, dashes and underscores are accepted, such as shop-1")
+    return text
+
+
+def parse_cache_name(text: str) -> str:
+    """The name of a cache: as long as MySQL's names may be, and a terminal or a log can show it."""
+    if not (0 < len(text) <= LONGEST_NAME and text.isprintable() and text == text.strip()):
+        raise ValueError(
+            f"up to {LONGEST_NAME} characters that can be printed are accepted, the first and the last no spaces"
+        )
     return text
 
 

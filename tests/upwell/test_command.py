@@ -168,6 +168,15 @@ def test_a_token_that_no_header_can_hold_is_refused(capsys: pytest.CaptureFixtur
         assert "the token cannot stand in a header" in ran.err
 
 
+def test_a_terminal_obeys_no_text_of_others(proxy: Background, capsys: pytest.CaptureFixture[str]) -> None:
+    query = "SELECT '\x1b[31m\x07' FROM t\nWHERE id = ?"
+    assert Ran(capsys, "cache", "create", query, "--name", "red", "--database", "lobsters").status == 0
+    listed = Ran(capsys, "cache", "ls").out
+    assert "SELECT ' [31m ' FROM t WHERE id = ?" in listed and "\x1b" not in listed
+    refused = Ran(capsys, "cache", "drop", "\x1b[2J")
+    assert refused.status == 2 and "\x1b" not in refused.err
+
+
 def test_what_cannot_be_written_is_one_line(proxy: Background) -> None:
     command = [sys.executable, "-m", "upwell", "cache", "ls"]
     with Path("/dev/full").open("wb") as full:

@@ -19,6 +19,7 @@ from textual.screen import Screen
 from textual.widgets import ContentSwitcher, DataTable, Footer, RichLog, Static
 
 from upwell.failed import Failed
+from upwell.printable import one_line
 from upwell.top.feed import Away, Follower, Place, Refused, look
 from upwell.top.state import LINES, Json, State
 from upwell.top.words import (
@@ -31,7 +32,6 @@ from upwell.top.words import (
     detail,
     fitting,
     head,
-    one_line,
     ordered,
     read_line,
     share,

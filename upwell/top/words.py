@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from upwell.printable import one_line
 from upwell.top.state import Json, State
 
 BLOCKS = "▁▂▃▄▅▆▇█"
@@ -58,11 +59,6 @@ def spark(values: Sequence[float], width: int, top: float = 0.0) -> str:
     steps = len(BLOCKS) - 1
     drawn = "".join(BLOCKS[min(steps, round(mean / highest * steps))] for mean in means)
     return drawn.rjust(width)
-
-
-def one_line(text: str) -> str:
-    """Without line breaks, and without what a terminal would obey."""
-    return " ".join("".join(letter if letter.isprintable() else " " for letter in text).split())
 
 
 def cut(text: str, width: int) -> str:

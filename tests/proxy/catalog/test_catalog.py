@@ -16,14 +16,22 @@ from planner.api import plan_query
 from planner.matcher import QueryMatcher
 from planner.text.fingerprint import fingerprint, outline
 from proxy.cache.named_cache import NamedCache
-from proxy.catalog.catalog import Catalog
+from proxy.catalog.catalog import Catalog, check_name
 from proxy.catalog.limits import CacheLimits, Definitions
 from proxy.catalog.replanning import FIRST_PAUSE, PlannedAgain
 from proxy.catalog.text_planner import Planned, TextPlanner
 from proxy.planning.process import TOO_COSTLY
 from proxy.port.made_by import MadeBy, Origin
 from proxy.pump.wire_formats import WireFormats
-from sqltypes.errors import ConfigError, Overloaded, SourceError, UnknownCache, UnknownName, UnsupportedQuery
+from sqltypes.errors import (
+    ConfigError,
+    Overloaded,
+    ParseError,
+    SourceError,
+    UnknownCache,
+    UnknownName,
+    UnsupportedQuery,
+)
 from sqltypes.schema import ResultColumn, SchemaSnapshot, Table
 from tests.support.engine_rig import WIDE, Rig, T, gtids
 
@@ -223,6 +231,14 @@ def test_what_fails_as_one_is_taken_out_leaves_no_reader_behind(monkeypatch: pyt
         assert not rig.engine.graph.readers
 
     asyncio.run(scenario())
+
+
+def test_a_name_that_cannot_be_shown_is_refused() -> None:
+    check_name("")  # one is made up
+    check_name("story 7")
+    for name in (" ", "a\nb", "\x1b[31m", "q" * 65):
+        with pytest.raises(ParseError, match=r"the cache's name is .*: up to 64 characters"):
+            check_name(name)
 
 
 def test_what_fails_as_one_is_installed_leaves_nothing(monkeypatch: pytest.MonkeyPatch) -> None:

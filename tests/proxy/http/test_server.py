@@ -14,7 +14,7 @@ import uvloop
 
 from proxy.cache.named_cache import NamedCache
 from proxy.http.connection import HEAD_BYTES
-from proxy.http.pages import BODY_BYTES
+from proxy.http.pages import BODY_BYTES, printable
 from sqltypes.errors import ConfigError
 from tests.support.fake_system import FakeCaches, FakeSystem
 from tests.support.http_calls import exchange, get, listener_of, listening
@@ -279,6 +279,10 @@ def test_query_texts_are_for_loopback_or_for_the_token() -> None:
         assert "story" in await index("0.0.0.0", None)
 
     run(scenario())
+
+
+def test_a_terminal_obeys_no_text_of_others() -> None:
+    assert printable("a\x1b[31m\x07b\n  c\u202e") == "a [31m b\n  c "
 
 
 def test_reads_that_were_no_hits_are_told_to_all_and_their_texts_with_the_token() -> None:

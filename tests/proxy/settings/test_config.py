@@ -11,7 +11,14 @@ from proxy.settings.automatic import Policy
 from proxy.settings.config import SETTINGS, CacheDefinition, Config, Listen, load_config
 from proxy.settings.in_effect import LiveSettings
 from proxy.settings.machine import machine_memory
-from proxy.settings.quantities import parse_count, parse_listen, parse_seconds, parse_size, parse_whole_seconds
+from proxy.settings.quantities import (
+    parse_cache_name,
+    parse_count,
+    parse_listen,
+    parse_seconds,
+    parse_size,
+    parse_whole_seconds,
+)
 from sqltypes.errors import ConfigError
 
 URL = "mysql://app:secret@db.example:3306/shop"
@@ -160,6 +167,7 @@ def test_a_wrong_option_is_named_with_what_is_accepted(options: Mapping[str, str
         ('[[cache]]\nsql = "a"', "[[cache]] number 1 lacks name"),
         ('[[cache]]\nname = "a"\nqsl = "b"', "[[cache]] number 1: 'qsl' is not known: is 'sql' meant?"),
         ('[[cache]]\nname = "a"\nsql = 1', "[[cache]] number 1: sql is 1: a string is expected"),
+        ('[[cache]]\nname = " a"\nsql = "b"', "[[cache]] number 1: name is ' a': up to 64 characters"),
         ('[[cache]]\nname="a"\nsql="b"\n[[cache]]\nname="a"\nsql="c"', "the name 'a' is there already"),
     ],
 )
@@ -184,6 +192,14 @@ def test_true_and_false_are_on_and_off_where_these_are_accepted(tmp_path: Path) 
     with pytest.raises(ConfigError, match="exact-fills is 'true': auto or off is accepted"):
         load({"exact-fills": "true"})
     assert load({"name": "true"}).name == "true"
+
+
+def test_names_of_caches_are_those_that_can_be_shown() -> None:
+    for name in ("a", "q" * 64, "emoji 🦀", '<"`>', "größe", "a.b/c"):
+        assert parse_cache_name(name) == name
+    for name in ("", " ", "a ", " a", "q" * 65, "a\nb", "\x1b[31m", "a\u202eb", "a\x00"):
+        with pytest.raises(ValueError, match="up to 64 characters that can be printed"):
+            parse_cache_name(name)
 
 
 def test_a_wrong_variable_is_named_as_such() -> None:

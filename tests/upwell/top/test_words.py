@@ -7,6 +7,7 @@ import re
 import pytest
 
 from tests.upwell.top.made_looks import cache, overview
+from upwell.printable import one_line
 from upwell.top.state import State
 from upwell.top.words import (
     CACHES,
@@ -18,7 +19,6 @@ from upwell.top.words import (
     fitting,
     head,
     needless,
-    one_line,
     ordered,
     plain_line,
     read_line,
