@@ -340,7 +340,7 @@ async def log_reads(app: App) -> None:
     writer = AccessWriter(settings, f"{socket.gethostname()}:{app.mysql_port}")
     await writer.start()
     found = AccessLog(settings, writer, app.catalog.caches, router.proxied)
-    router.reads.access_log = found
+    router.reads.access_log, router.overviews.charts = found, found.charts
     router.sampler.offered_every(found.every)
     if mysql is not None:
         mysql.shared.on_passed.append(found.passed_by_name)

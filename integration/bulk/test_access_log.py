@@ -36,6 +36,7 @@ from integration.support.proxy_process import ROOT, serving
 from integration.support.proxy_thread import Beside
 from integration.support.served import last_served, read_until_hit
 from tests.bulk.test_rank_direct import changed
+from tests.support.http_calls import call
 from tests.support.waiting import until
 from upwell.__main__ import run as upwell
 from upwell.client import Client
@@ -250,6 +251,29 @@ def test_hits_of_long_lists_and_of_transactions_are_logged(mysql: Server, databa
     assert [row["keys"] for row in rows if row["keys"] > 1000] == [1500]
     hits = [row for row in rows if (row["cache"], row["outcome"]) == ("by_id", "hit")]
     assert sum(row["us"] == 0 for row in hits) == 1, "what was shown before is not looked up"
+
+
+def test_the_page_is_told_what_the_log_says(mysql: Server, database: str, tmp_path: Path) -> None:
+    mysql.execute(f"USE {database}", *TABLES)
+
+    async def scenario() -> None:
+        options = {"access_log": str(tmp_path / "log"), "access_log_sample": "1", "access_log_rotate": "10ms"}
+        async with proxy_beside(mysql, database, tmp_path / "state", **options) as proxy:
+            port, router = proxy.app.http_port, proxy.app.router
+            assert (await call(port, "GET", "/v1/overview"))[1]["access_log"] == 1.0
+            await proxy.client.create_cache(CACHES["by_id"], name="by_id", database=database)
+            for key in (1, 1, 1, 2):
+                await proxy.client.cache("by_id").get(key)
+            await until(lambda: router.status().counters["access_log_rows"] >= 5)  # and that the cache is there
+            status, told = await call(port, "GET", "/v1/access?hours=1")
+            assert status == 200 and told["rows"] == 4
+            (cache,) = told["caches"]
+            assert (cache["name"], cache["hits"] + cache["misses"]) == ("by_id", 4)
+            assert [(one["key"], one["reads"]) for one in told["keys"]] == [("[1]", 3), ("[2]", 1)]
+            reads = sum(told["every"] * (hits + misses) for _, hits, misses, _ in told["reads"])
+            assert round(reads) == 4
+
+    run(scenario)
 
 
 def test_a_folder_that_goes_away_costs_rows_and_no_reads(mysql: Server, database: str, tmp_path: Path) -> None:

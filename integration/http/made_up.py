@@ -22,6 +22,18 @@ SHARDS = {
     "-80": ShardView(f"MySQL56/{SERVER}:1-90,{SERVER}:95-100", 0.0, 1_699_999_999.0, 2),
     "80-": ShardView(f"MySQL56/{SERVER}:1-7", 2.5, 0.0, 0),
 }
+ACCESS = {
+    "rows": 4321, "proxies": ["one:3306", "two:3306"], "oldest": 1.7e9 - 80_000, "newest": 1.7e9, "every": 1600.0,
+    "skipped": 0, "reads": [[1.7e9 - 80_000 + 1600 * at, 50.0 + at, 5.0, 2.0] for at in range(51)],
+    "caches": [
+        {"name": "cache_1", "hits": 900, "misses": 60, "passed": 40, "why": ""},
+        {"name": "cache_2", "hits": 1, "misses": 2, "passed": 0, "why": "more misses than hits"},
+    ],
+    "keys": [{"cache": "cache_1", "key": '["a long key of many letters, which a phone must break somewhere"]',
+              "reads": 500, "part": 0.5}],
+    "queries": [{"query": "SELECT title FROM stories WHERE user_id = ?", "database": "shop", "reads": 90,
+                 "saved_seconds": 12.5}],
+}  # fmt: skip
 COLUMNS = ("at", "hits", "misses", "passed", "hit_rate", "miss_seconds", "memory", "lag_seconds")
 GRAPH = PlanGraph(
     (

@@ -15,10 +15,11 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from integration.http.chromium import axe, chromium
-from integration.http.made_up import SHARDS, made_up
+from integration.http.made_up import ACCESS, SHARDS, made_up
 from integration.servers.mysql_server import Server
 from integration.support.proxy_thread import Beside, beside_database
 from proxy.http.streams import MOST
+from tests.support.fake_overviews import FakeCharts
 
 TABLE = (
     "CREATE TABLE item (id INT PRIMARY KEY, owner INT, name VARCHAR(20), KEY (owner))",
@@ -57,8 +58,8 @@ def opened(browser: Browser, address: str, **options: Any) -> Iterator[Page]:
 def test_it_draws_and_follows(browser: Browser) -> None:
     with made_up() as shown, opened(browser, shown.address) as page:
         expect(page.locator("#caches-body .row")).to_have_count(3)
-        expect(page.locator(".plot canvas")).to_have_count(4)
-        for plot in page.locator(".plot").all():
+        expect(page.locator(".charts .plot canvas")).to_have_count(4)
+        for plot in page.locator(".charts .plot").all():
             width = plot.bounding_box()
             assert width is not None and width["width"] > 300
             assert plot.locator("canvas").evaluate(DRAWN), "lines"
@@ -118,6 +119,52 @@ def test_each_shard_has_a_line_and_mysql_has_one(browser: Browser) -> None:
         expect(page.locator("#servers-name")).to_have_text("Shard")
 
 
+def test_without_an_access_log_nothing_is_asked_of_it(browser: Browser) -> None:
+    with made_up() as shown, opened(browser, shown.address) as page:
+        expect(page.locator("#caches-body .row")).to_have_count(3)
+        expect(page.locator("#access")).to_be_hidden()
+
+
+def test_the_access_log_is_drawn_where_it_is_on(browser: Browser) -> None:
+    with made_up() as shown:
+        charts = shown.system.overviews.charts = FakeCharts(ACCESS)
+        with opened(browser, shown.address) as page:
+            expect(page.locator("#access-note")).to_contain_text("4,321 rows of 2 proxies")
+            expect(page.locator("#access-note")).to_contain_text("25.0% of the reads are logged")
+            assert page.locator("#access-chart canvas").evaluate(DRAWN), "lines"
+            used, keys, queries = (page.locator(f"#access-{name} li") for name in ("caches", "keys", "queries"))
+            expect(used).to_contain_text(["cache_1", "more misses than hits"])
+            expect(used.first).to_contain_text("90.0% of 1,000")
+            expect(keys).to_contain_text(["a long key"])
+            expect(queries).to_contain_text(["12.5 s in 90"])
+            assert charts.asked == [24.0]
+            page.locator("#access-hours").select_option("week")
+            while charts.asked != [24.0, 168.0]:
+                page.evaluate("new Promise(requestAnimationFrame)")
+
+
+def test_a_log_that_is_empty_or_cannot_be_read_says_so(browser: Browser) -> None:
+    with made_up() as shown:
+        charts = shown.system.overviews.charts = FakeCharts({**ACCESS, "rows": 0})
+        with opened(browser, shown.address, allowed="503") as page:
+            expect(page.locator("#access-note")).to_contain_text("a file is complete after five minutes")
+            expect(page.locator("#access-shown")).to_be_hidden()
+            charts.fault = "the access log cannot be read: no disk"
+            page.locator("#access-hours").select_option("hour")
+            expect(page.locator("#access-note")).to_have_text(charts.fault)
+
+
+def test_beyond_loopback_the_access_log_is_shown_with_the_token_alone(browser: Browser) -> None:
+    with made_up(host="0.0.0.0") as shown:
+        shown.system.overviews.charts = FakeCharts(ACCESS)
+        with opened(browser, shown.address) as page:
+            expect(page.locator("#access-note")).to_have_text("It has keys: it is shown with the token.")
+            page.get_by_role("button", name="Give the token").click()
+            page.get_by_label("Token", exact=True).fill("secret")
+            page.get_by_role("button", name="Go on").click()
+            expect(page.locator("#access-keys li")).to_have_count(1)
+
+
 @pytest.mark.parametrize("caches", [0, 3])
 @pytest.mark.parametrize(("scheme", "width"), [("light", 1280), ("dark", 1280), ("light", 390)])
 def test_axe_finds_nothing(browser: Browser, scheme: Literal["light", "dark"], width: int, caches: int) -> None:
@@ -125,12 +172,14 @@ def test_axe_finds_nothing(browser: Browser, scheme: Literal["light", "dark"], w
     with made_up(caches) as shown:
         if caches:
             shown.shards = SHARDS
+            shown.system.overviews.charts = FakeCharts(ACCESS)
         else:
             shown.system.overviews.queries.clear()
         with opened(browser, shown.address, color_scheme=scheme, viewport=size, bypass_csp=True) as page:
             if caches:
                 page.get_by_role("button", name="cache_1", exact=True).click()
                 expect(page.locator(".details svg")).to_be_visible()
+                expect(page.locator("#access-keys li")).to_have_count(1)
             for dialog in (False, True):
                 if dialog:
                     page.locator("#token").click()

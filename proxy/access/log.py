@@ -22,6 +22,7 @@ from time import monotonic, time
 import structlog
 
 from bulk.access_rows import CANNOT, HIT, LISTED, NO_CACHE, PASSED, AccessSettings
+from proxy.access.charts import AccessCharts
 from proxy.access.writer import AccessWriter
 from proxy.auto.passed_reads import ProxiedQueries, ProxiedQuery, shape_of
 from proxy.cache.key_binder import Binding, keys_in
@@ -80,6 +81,7 @@ class AccessLog:
         self._sent_at = monotonic()
         self._listed_at = float("-inf")
         self._shapes: dict[str, str] = {}
+        self.charts = AccessCharts(settings.folder, lambda: self._share)
         proxied.noted.append(self.proxied)
 
     def sample(self, share: float) -> None:
@@ -170,6 +172,7 @@ class AccessLog:
 
     async def close(self) -> None:
         """Writes what is held."""
+        self.charts.close()
         self._proxied.noted.remove(self.proxied)
         if self._sending is not None:
             await self._sending

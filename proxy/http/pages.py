@@ -31,6 +31,7 @@ from proxy.http.rights import Rights, is_for_this_machine
 from proxy.http.streams import Streams
 from proxy.loop.slices import in_slices
 from proxy.port.api import System
+from proxy.port.overview import ACCESS_HOURS, NotTold
 from sqltypes.errors import UnknownCache
 
 log = structlog.get_logger("upwell.http")
@@ -72,6 +73,7 @@ def application(system: System, service: UpwellService, streams: Streams, *, loo
         Route("/v1/overview", looks.overview),
         Route("/v1/live", looks.live),
         Route("/v1/reads", looks.reads),
+        Route("/v1/access", looks.access),
         Route("/v1/caches/{name:path}/plan", looks.plan),
         *Calls(system, service, streams, rights).routes(),
     ]
@@ -205,6 +207,21 @@ class Looks:
         watched = self._system.watching.watched(cache, outcome)
         told = self._live.reads(watched, texts=self._rights.may_read(request))
         return self._streams.response(request, told, await anext(told))
+
+    async def access(self, request: Request) -> Response:
+        """What the access log says. It has keys, which are data: for those who may read texts."""
+        hours = request.query_params.get("hours", "24")
+        if hours not in map(str, ACCESS_HOURS):
+            raise HTTPException(400, f"hours={hours}: {', '.join(map(str, ACCESS_HOURS))} are accepted")
+        charts = self._system.overviews.charts
+        if charts is None:
+            raise HTTPException(404, "no reads are logged: --access-log names the folder of a log")
+        if not self._rights.may_read(request):
+            raise HTTPException(401, "the access log has keys: it is shown with `Authorization: Bearer TOKEN`")
+        try:
+            return Response(await charts.look(float(hours)), media_type="application/json")
+        except NotTold as error:
+            raise HTTPException(503, str(error)) from None
 
     async def plan(self, request: Request) -> Response:
         if not self._rights.may_read(request):

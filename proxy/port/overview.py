@@ -171,7 +171,7 @@ class HistoryView:
 @dataclass
 class Overview:
     """`at`: seconds since 1970. `ready`: why callers are not served, "" if they are. `queries`: by MySQL's time, the
-    most first."""
+    most first. `access_log`: the part of the reads that is logged; 0: none is."""
 
     at: float
     version: str
@@ -184,6 +184,7 @@ class Overview:
     connections: ConnectionsView
     loop_late_seconds: float
     fills: Sequence[FillView]
+    access_log: float
     counters: Mapping[str, int]
     caches: Mapping[str, CacheView]
     queries: Sequence[QueryView]
@@ -194,8 +195,29 @@ TEXTS = ("sql", "why", "passed_why", "account", "reason", "decided")
 """What of a CacheView is for those who may read texts; so are the `queries` of an Overview."""
 
 
+ACCESS_HOURS = (1, 24, 168)
+"""Of how many hours the access log is told: an hour, a day, a week."""
+
+
+class NotTold(Exception):
+    """What is asked for cannot be told now: a sentence."""
+
+
+class AccessCharts(Protocol):
+    """What the access log says (docs/http.md). `share`: the part of the reads that is logged."""
+
+    @property
+    def share(self) -> float: ...
+
+    async def look(self, hours: float) -> bytes:
+        """JSON, of the last so many hours, one of ACCESS_HOURS. Raises NotTold."""
+        ...
+
+
 class Overviews(Protocol):
-    """Makes overviews."""
+    """Makes overviews. `charts`: None where no reads are logged."""
+
+    charts: AccessCharts | None
 
     async def look(self) -> Overview:
         """As it is now. In slices: there may be thousands of caches."""

@@ -27,6 +27,7 @@ from proxy.loop.slices import Slices
 from proxy.port.api import Served, SystemStatus
 from proxy.port.fill_progress import FillProgress
 from proxy.port.overview import (
+    AccessCharts,
     CacheView,
     ConnectionsView,
     FillView,
@@ -110,6 +111,7 @@ class Overviews:
         self._turns: deque[str] = deque()
         self._queries: list[QueryView] = []
         self._listed = asyncio.Event()
+        self.charts: AccessCharts | None = None
         self._listing = Periodic(self._list, LISTED_EVERY, monotonic)
 
     def tick(self) -> None:
@@ -178,6 +180,7 @@ class Overviews:
             connections=ConnectionsView(counters.get("mysql_sessions", 0), upqueries.connections, upqueries.in_flight),
             loop_late_seconds=round(self._lateness.lately, 6),
             fills=[_fill(fill) for fill in status.fills],
+            access_log=self.charts.share if self.charts is not None else 0.0,
             counters=counters,
             caches=caches,
             queries=self._queries,

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from planner.explain import Edge, Node, PlanGraph
 from proxy.port.api import CacheInfo
 from proxy.port.overview import (
+    AccessCharts,
     CacheView,
     ConnectionsView,
     FillView,
     HistoryView,
     MemoryView,
+    NotTold,
     Overview,
     QueryView,
     RatesView,
@@ -41,6 +45,22 @@ def view(info: CacheInfo) -> CacheView:
 
 
 @dataclass
+class FakeCharts:
+    """`fault`: why it cannot be told; "" if it can. `asked`: the hours."""
+
+    told: dict[str, Any]
+    fault: str = ""
+    share: float = 0.25
+    asked: list[float] = field(default_factory=list)
+
+    async def look(self, hours: float) -> bytes:
+        self.asked.append(hours)
+        if self.fault:
+            raise NotTold(self.fault)
+        return json.dumps(self.told).encode()
+
+
+@dataclass
 class FakeOverviews:
     """`caches`: those that are shown. `looks`: how often somebody looked. `changed`: makes another overview of each."""
 
@@ -50,6 +70,7 @@ class FakeOverviews:
     queries: list[QueryView] = field(default_factory=lambda: [QUERY])
     fills: list[FillView] = field(default_factory=list)
     graph: PlanGraph = GRAPH
+    charts: AccessCharts | None = None
     changed: Callable[[Overview], Overview] = lambda overview: overview
 
     async def look(self) -> Overview:
@@ -67,6 +88,7 @@ class FakeOverviews:
                 connections=ConnectionsView(3, 8, 1),
                 loop_late_seconds=0.0,
                 fills=self.fills,
+                access_log=self.charts.share if self.charts is not None else 0.0,
                 counters={"transactions": 12},
                 caches=self.caches(),
                 queries=self.queries,

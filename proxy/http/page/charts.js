@@ -18,7 +18,8 @@ const BINARY_STEPS = [...Array(50).keys()].map((power) => 2 ** power);
 
 const color = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 
-class Chart {
+// `kind`: its lines, and how their values are written; `whole`: all that there is is shown, not the last hour.
+export class Chart {
   constructor(id, kind) {
     this.kind = kind;
     this.root = document.getElementById(id);
@@ -52,10 +53,10 @@ class Chart {
     this.u = new uPlot({
       width: Math.max(this.plot.clientWidth, 120), height: Math.max(this.plot.clientHeight, 80),
       legend: { show: false }, padding: [8, 26, 0, 0],
-      cursor: { y: false, points: { size: 7 }, drag: { setScale: false, x: false, y: false }, sync: { key: "hour" } },
+      cursor: { y: false, points: { size: 7 }, drag: { setScale: false, x: false, y: false }, sync: { key: kind.sync ?? "hour" } },
       scales: { x: { time: true }, y: { range: kind.range ? () => kind.range : (u, low, high) => [0, high > 0 ? high * 1.08 : kind.least ?? 1] } },
       axes: [
-        { ...axis, space: 70, size: 24, values: (u, at) => at.map((one) => (u.scales.x.max - u.scales.x.min > 600 ? clock(one).slice(0, 5) : clock(one))) },
+        { ...axis, space: 70, size: 24, values: (u, at) => at.map((one) => this.when(one, u.scales.x.max - u.scales.x.min)) },
         { ...axis, size: 64, space: 26, incrs: kind.written === bytes ? BINARY_STEPS : STEPS, values: (u, at) => at.map(kind.axis ?? kind.written) },
       ],
       series: [{}, ...order.map((line) => ({
@@ -79,8 +80,14 @@ class Chart {
     this.data = [at, ...this.order.map((line) => drawn[line])];
     this.u.setData(this.data, false);
     const now = at[at.length - 1];
-    this.u.setScale("x", { min: Math.max(now - HOUR, Math.min(at[0], now - 120)), max: now });
+    const from = kind.whole ? Math.min(at[0], now - 1) : Math.max(now - HOUR, Math.min(at[0], now - 120));
+    this.u.setScale("x", { min: from, max: now });
     this.told(this.u.cursor.idx);
+  }
+
+  when(at, span) { // of a day and more with the day
+    if (span > 86400 && this.kind.clock) return this.kind.clock(at);
+    return span > 600 ? clock(at).slice(0, 5) : clock(at);
   }
 
   told(place) {
@@ -92,8 +99,8 @@ class Chart {
       const text = value === null || value === undefined ? "–" : this.kind.written(value);
       if (this.legend[number].textContent !== text) this.legend[number].textContent = text;
     });
-    const when = hovered ? `at ${clock(this.at[at])}` : "now";
-    this.plot.setAttribute("aria-label", `Lines of the last hour; ${when}: ${this.kind.lines.map(([, label], number) => `${label} ${this.legend[number].textContent}`).join(", ")}`);
+    const when = hovered || this.kind.whole ? `at ${(this.kind.clock ?? clock)(this.at[at])}` : "now";
+    this.plot.setAttribute("aria-label", `${this.kind.title ?? "Lines of the last hour"}; ${when}: ${this.kind.lines.map(([, label], number) => `${label} ${this.legend[number].textContent}`).join(", ")}`);
   }
 }
 

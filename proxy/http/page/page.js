@@ -1,5 +1,6 @@
 // The page: follows the overview and shows it. Changes nothing but by the button that makes a cache.
 
+import { Access } from "/page/access.js";
 import { Caches, causes } from "/page/caches.js";
 import { charts } from "/page/charts.js";
 import { bytes, bytesParts, count, element, facts as toldFacts, figure, percent, placed, put, seconds, secondsParts, short } from "/page/format.js";
@@ -51,12 +52,14 @@ by("token").addEventListener("click", async () => {
     if (!given) return;
     sessionStorage.setItem(KEY, given);
   }
+  access.again();
   again();
 });
 
 // -- what is shown -------------------------------------------------------------------------------------------------
 
 const caches = new Caches(called);
+const access = new Access(called);
 let lines = null;
 
 function tiles() {
@@ -249,6 +252,7 @@ function show() {
   bars("emptied", emptied());
   facts();
   servers();
+  access.put(overview);
   lines ??= charts();
   lines(overview);
 }

@@ -19,6 +19,7 @@ from proxy.port.api import ParameterInfo, SubscriptionEvent
 from proxy.settings.config import Listen
 from sqltypes.errors import BadParameters, SourceDown
 from sqltypes.schema import ResultColumn, SqlType
+from tests.support.fake_overviews import FakeCharts
 from tests.support.fake_system import SERVER, FakeSystem
 from tests.support.http_calls import call, events, get, listener_of, listening
 from upwell.v1 import upwell_pb2 as pb
@@ -212,6 +213,25 @@ def test_caches_are_made_and_dropped() -> None:
             assert (status, answer["name"], answer["mode"]) == (201, "one", "maintain") and "one" in made.caches
             assert await call(port, "DELETE", "/v1/caches/one", token=TOKEN) == (204, None)
             assert "one" not in made.caches
+
+    run(scenario())
+
+
+def test_the_access_log_is_told_to_those_who_may_see_texts() -> None:
+    async def scenario() -> None:
+        made = FakeSystem()
+        async with listening(made, token=TOKEN) as here, listening(made, "0.0.0.0", TOKEN) as beyond:
+            status, told = await call(here, "GET", "/v1/access")
+            assert (status, "--access-log" in told["error"]["message"]) == (404, True)
+            charts = made.overviews.charts = FakeCharts({"rows": 3})
+            assert await call(here, "GET", "/v1/access?hours=168") == (200, {"rows": 3})
+            assert charts.asked == [168.0]
+            assert (await call(here, "GET", "/v1/access?hours=2"))[0] == 400
+            assert (await call(beyond, "GET", "/v1/access"))[0] == 401
+            assert (await call(beyond, "GET", "/v1/access", token=TOKEN))[0] == 200
+            charts.fault = "no disk"
+            status, told = await call(here, "GET", "/v1/access")
+            assert (status, told["error"]["message"]) == (503, "no disk")
 
     run(scenario())
 
