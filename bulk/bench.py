@@ -175,6 +175,8 @@ class Control:
 
     def counts(self, cache: str) -> Counts:
         """Of the cache, or of the whole proxy where there is none."""
+        with suppress(pymysql.err.Error, *CUT_OFF):  # an idle session may have been ended meanwhile
+            self._connection.ping(reconnect=True)
         names = "hits", "misses", "passed"
         if cache:
             row = self.row("SHOW CACHES LIKE '" + cache.replace("\\", "\\\\").replace("_", "\\_") + "'")

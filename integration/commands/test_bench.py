@@ -154,6 +154,18 @@ def test_ctrl_c_tells_what_was_measured_until_then(place: Place) -> None:
     assert told["interrupted"] and told["through"]["answers"] > 0 and told["through"]["seconds"] < 300
 
 
+def test_reads_are_counted_where_idle_sessions_are_ended(place: Place) -> None:
+    """That which counts says nothing while others ask."""
+    with closing(place.proxy.client()) as client:
+        client.query("SET UPWELL mysql-idle-timeout = 200ms")
+    try:
+        told = place.bench("--mysql", place.through, "--key=1", "--seconds=1.5", BY_ID)
+    finally:
+        with closing(place.proxy.client()) as client:
+            client.query("SET UPWELL mysql-idle-timeout = DEFAULT")
+    assert told["hits"] > 0, told
+
+
 def test_lost_connections_are_counted(place: Place) -> None:
     process = place.start("--mysql", place.direct, "--seconds=4", "--warm-up=0", "--json", "SELECT SLEEP(0.01)")
     asyncio.run(until(lambda: len(sessions(place)) >= 8, between=0.05))
