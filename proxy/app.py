@@ -226,7 +226,7 @@ async def _running(config: Config, formats: Mapping[str, WireFormat]) -> AsyncIt
     router = Router(
         LiveSettings(config), source, version, engine, pump, catalog, matcher, fills, beside, budget, changes, spans
     )
-    adopt(catalog, config, upstream, state)
+    await adopt(catalog, config, upstream, state, restart)
     app = App(router, engine, source, catalog, watch_of(engine, source, router), earned, sessions, packet, restart)
     events.connect(router, catalog, app.zones)
     await app.zones.look(source_zones.SYSTEM)
@@ -271,9 +271,11 @@ async def stop(app: App, listeners: Sequence[Listener]) -> None:
         await app.router.spans.close()
 
 
-def adopt(catalog: Catalog, config: Config, upstream: Upstream, state: StateStore) -> None:
+async def adopt(catalog: Catalog, config: Config, upstream: Upstream, state: StateStore, restart: Restart) -> None:
     """The caches of the file of settings, and those of earlier runs. They are planned while reads are passed through
-    already: a thousand of them take a while."""
+    already: a thousand of them take a while. A plan of the run before counts where what it was made from is as it was.
+    """
+    catalog.texts.before = await restart.plans()
     remembered = state.load()
     if remembered:
         names = ", ".join(sorted(definition.name for definition in remembered)[:NAMED])

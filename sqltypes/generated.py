@@ -10,28 +10,31 @@ from __future__ import annotations
 import marshal
 from collections.abc import Iterator
 from contextlib import contextmanager
+from threading import Lock
 from types import CodeType
 
 LETTERS_KEPT = 1 << 20  # of all sources together; the oldest go first
 
 
 class _Codes:
-    """Invariants: `letters` is the length of all sources in `known`, at most LETTERS_KEPT."""
+    """Of all threads. Invariants: `letters` is the length of all sources in `known`, at most LETTERS_KEPT."""
 
     def __init__(self) -> None:
+        self._lock = Lock()
         self.known: dict[str, CodeType] = {}
         self.letters = 0
         self.used: dict[str, CodeType] | None = None
 
     def keep(self, source: str, code: CodeType) -> None:
-        if source in self.known or len(source) > LETTERS_KEPT:
-            return
-        self.known[source] = code
-        self.letters += len(source)
-        while self.letters > LETTERS_KEPT:
-            oldest = next(iter(self.known))
-            del self.known[oldest]
-            self.letters -= len(oldest)
+        with self._lock:
+            if source in self.known or len(source) > LETTERS_KEPT:
+                return
+            self.known[source] = code
+            self.letters += len(source)
+            while self.letters > LETTERS_KEPT:
+                oldest = next(iter(self.known))
+                del self.known[oldest]
+                self.letters -= len(oldest)
 
 
 _codes = _Codes()

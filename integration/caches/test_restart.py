@@ -104,6 +104,57 @@ def test_what_was_held_is_held_again(mysql: Server, database: str, tmp_path: Pat
     run(scenario)
 
 
+MORE = (
+    "INSERT INTO item SELECT a.id + 100000 * b.i, a.grp + 1000000, a.n, a.name FROM item a"
+    " JOIN (SELECT 1 AS i UNION ALL SELECT 2 UNION ALL SELECT 3 UNION ALL SELECT 4) b"
+)
+PLANS = {
+    "all is as it was": ("", len(CACHES)),
+    "a table of one is defined anew": ("ALTER TABLE other ADD COLUMN more INT", len(CACHES)),
+    "their table is defined anew": ("ALTER TABLE item ADD INDEX (n)", 1),
+    "their table has many more rows": (MORE, 1),
+    "a view is another one": ("ALTER VIEW some AS SELECT id FROM other WHERE id > 1", len(CACHES)),
+    "another planner": ("", 0),
+}
+
+
+@pytest.mark.parametrize("what", PLANS)
+def test_plans_are_taken_up_where_all_that_they_were_made_from_is_as_it_was(
+    what: str, mysql: Server, database: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    statement, reused = PLANS[what]
+
+    async def scenario() -> None:
+        mysql.execute(
+            f"USE `{database}`",
+            "CREATE TABLE other (id INT PRIMARY KEY)",
+            "INSERT INTO other VALUES (1), (2)",
+            "CREATE VIEW some AS SELECT id FROM other",
+        )
+        await held_once(mysql, database, tmp_path)
+        async with restarted(mysql, database, tmp_path) as proxy:
+            await proxy.app.router.caches.create("viewed", "SELECT id FROM some WHERE id = ?", database)
+            plans = {name: cache.plan for name, cache in proxy.app.catalog.caches.items()}
+            await fill(proxy, "viewed", FillBy.DIRECT, [(1,), (2,)])
+        if statement:
+            await written(mysql, database, tmp_path, statement)
+        if what == "another planner":
+            monkeypatch.setattr(restart, "code_identity", lambda: "another")
+        async with restarted(mysql, database, tmp_path) as proxy:
+            texts, found = proxy.app.catalog.texts, proxy.app.catalog.caches
+            assert texts.reused == reused + (what == "all is as it was") and not texts.before
+            await until(lambda: {cache.state for cache in found.values()} == {"ready"})
+            if not statement:
+                assert {name: cache.plan for name, cache in found.items()} == plans
+                assert held(proxy) == HELD
+                assert (texts.process.counters["planned_aside"] == 0) == (what == "all is as it was")
+            for key in (1, 2):
+                assert answer(proxy, "viewed", key) in (None, await truth(proxy, "viewed", key))
+            await check_all(proxy)
+
+    run(scenario)
+
+
 async def restarted_behind_writes(mysql: Server, database: str, folder: Path) -> None:
     await held_once(mysql, database, folder)
     await written(mysql, database, folder, *WRITES)

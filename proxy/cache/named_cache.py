@@ -15,6 +15,7 @@ from planner.tree.plan import QueryPlan
 from planner.tree.sql_text import relation_name
 from proxy.cache.answer_columns import Encoding
 from proxy.cache.key_binder import KeyBinder
+from proxy.cache.planned import Planned
 from proxy.cache.too_large import TooLarge
 from proxy.cache.trust import Trust
 from proxy.port.api import CacheInfo, ParameterInfo, Served
@@ -39,6 +40,7 @@ class NamedCache:
     relations: frozenset[tuple[str, str]] = frozenset()  # tables and views that the query names
     names: frozenset[str] = frozenset()  # `schema.name` of each in lower case, and `schema.*`
     plan: QueryPlan | None = None
+    planned: Planned | None = None  # the plan, and what it was made from
     reader: ReaderNode | None = None
     binder: KeyBinder | None = None
     encoding: Encoding | None = None

@@ -21,12 +21,13 @@ from planner.matcher import QueryMatcher
 from planner.text.clock_literals import with_parameters
 from proxy.auto.passed_reads import NO_SOURCE, Judgement
 from proxy.cache.named_cache import NamedCache, names_of
+from proxy.cache.planned import Planned
 from proxy.catalog.distrusted import Doubt, Doubts, next_level
 from proxy.catalog.installed import Installed, StreamWants
 from proxy.catalog.limits import CacheLimits, Definitions, Forgotten, to_the_end
 from proxy.catalog.replanning import PlannedAgain, SchemaChanges
 from proxy.catalog.retired_counts import Gone
-from proxy.catalog.text_planner import Planned, TextPlanner
+from proxy.catalog.text_planner import TextPlanner
 from proxy.checking.earning import Earning
 from proxy.planning.process import TOO_COSTLY
 from proxy.port.made_by import BY_GRPC, MadeBy, Origin

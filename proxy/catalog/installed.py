@@ -11,9 +11,9 @@ from planner.tree.plan import QueryPlan
 from proxy.cache.answer_columns import Encoding, carried
 from proxy.cache.key_binder import KeyBinder
 from proxy.cache.named_cache import NamedCache, names_of
+from proxy.cache.planned import Planned
 from proxy.catalog.distrusted import Doubts
 from proxy.catalog.removal import Leaving
-from proxy.catalog.text_planner import Planned
 from proxy.checking.earning import Earning
 from proxy.planning.worker import refusing
 from proxy.pump.pump import Pump
@@ -76,7 +76,7 @@ class Installed:
         held = carried(column.type for column in output) if planned.plan.mode.value == "maintain" else None
         cache.encoding = Encoding(reader, planned.columns, held, self._pump.formats.encoders_for)
         reader.encodings.joins = self._pump.formats.joins
-        cache.plan, cache.reader = planned.plan, reader
+        cache.plan, cache.reader, cache.planned = planned.plan, reader, planned
         cache.binder = KeyBinder(planned.plan, reader)
         cache.relations, cache.needs = planned.relations, planned.needs
         cache.names = names_of(cache.relations)

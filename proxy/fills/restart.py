@@ -2,8 +2,9 @@
 
     1. `resume` finds the snapshot once the stream has logged in. The stream begins at the snapshot's position, as after
        a lost connection, with the same tests whether the history is still the same one.
-    2. The stream waits while the caches are planned, and for HEAD_START more. What of the snapshot is of other plans is
-       dropped.
+    2. The stream waits while the caches are planned, and for HEAD_START more. A cache takes its plan of the snapshot
+       where the definitions that it was made from, what MySQL announces and the planner's code are as they were. What
+       of the snapshot is of other plans is dropped.
     3. Blocks are held (`dataflow/fills/restoring.py`), those of keys first that were read lately. The stream goes on
        beside it.
     4. Hits are served once the position has all that the source had executed at the start
@@ -37,9 +38,10 @@ from dataflow.messages import StreamEvent
 from dataflow.readers.reader import ReaderNode
 from gtid_tracker.bracket import History
 from gtid_tracker.gtid import GtidSet
-from planner.tree.plan import Mode
+from planner.tree.plan import Mode, QueryPlan
 from planner.tree.same import same
 from proxy.cache.named_cache import NamedCache
+from proxy.cache.planned import Planned, planned_of
 from proxy.catalog.catalog import Catalog
 from proxy.fills.snapshot_file import (
     WRITTEN_BY,
@@ -53,6 +55,7 @@ from proxy.fills.snapshot_file import (
     unpickled,
 )
 from proxy.loop.slices import Slices
+from proxy.planning.code_identity import code_identity
 from proxy.port.faults import Faults
 from proxy.source.source import Source
 from proxy.state_dir.folder import digest_of
@@ -97,6 +100,7 @@ class Restart:
         self._enabled = every is not None
         self._every = self._least = every or 0.0
         self._reader: Reader | None = None  # of the snapshot that is to be restored
+        self._plans: dict[str, QueryPlan] = {}  # of its caches, by name
         self._restoring: asyncio.Task[None] | None = None
         self._saving: asyncio.Task[None] | None = None
         self._saved_at = monotonic()
@@ -121,6 +125,29 @@ class Restart:
             return None
         self.waits = True
         return self._reader.footer.followed
+
+    async def plans(self) -> dict[tuple[str, str], Planned]:
+        """Those of the caches of the snapshot, by text and database, as far as this planner made them. To be called
+        before they are planned. Raises nothing."""
+        reader = self._reader
+        if reader is None:
+            return {}
+        found: dict[tuple[str, str], Planned] = {}
+        try:
+            of_this_planner = reader.footer.planner == await asyncio.to_thread(code_identity)
+            for kept in reader.footer.caches:
+                parts = await asyncio.to_thread(unpickled, kept.plan)
+                if isinstance(parts, tuple):
+                    planned = planned_of(parts)
+                    self._plans[kept.name] = planned.plan
+                    if of_this_planner:
+                        found[kept.sql, kept.database] = planned
+                else:
+                    self._plans[kept.name] = parts
+        except Exception as error:  # noqa: BLE001 - whatever is wrong with the bytes: what is of them is planned anew
+            log.warning("plans_of_snapshot_not_used", file=reader.path, why=repr(error))
+            return {}
+        return found
 
     def note(self, event: StreamEvent) -> None:
         """An event of the stream has been processed."""
@@ -199,7 +226,7 @@ class Restart:
         await asyncio.sleep(0)  # to compare plans is a step
         if cache is None or cache.reader is None or (cache.sql, cache.database) != (kept.sql, kept.database):
             return None
-        plan = await asyncio.to_thread(unpickled, kept.plan)
+        plan = self._plans.get(kept.name)
         if cache.reader is None or not same(plan, cache.plan):
             log.info("kept_of_another_plan", cache=kept.name)
             return None
@@ -240,6 +267,8 @@ class Restart:
         """The stream goes on, and nothing is restored any more."""
         self._let_go()
         self.noting.clear()
+        self._plans.clear()
+        self._catalog.texts.before.clear()
         if self._reader is not None:
             self._reader.close()
             self._reader = None
@@ -322,8 +351,10 @@ class Restart:
             await turns.turn()
         await asyncio.to_thread(writer.add, some)
         plans = []
-        for _, reader in caches:
-            plans.append(pickled(reader.plan))
+        for cache, reader in caches:
+            planned = cache.planned
+            parts = planned.parts() if planned is not None and planned.plan is reader.plan else None
+            plans.append(pickled(reader.plan if parts is None else parts))
             await turns.turn()
         followed = await self._fixed(keeping)
         if followed is None:
@@ -333,7 +364,8 @@ class Restart:
         for found in keeping.settle():
             void = found or {}
             await turns.turn()
-        footer = Footer(WRITTEN_BY, source, followed, kept, void=void, keys=keeping.keys, at=time())
+        planner = await asyncio.to_thread(code_identity)
+        footer = Footer(WRITTEN_BY, source, followed, kept, void=void, keys=keeping.keys, at=time(), planner=planner)
         size = await asyncio.to_thread(writer.finish, footer, keeping.hot)
         if self._engine.state.doubts != doubts or not self._enabled:
             return 0, 0

@@ -48,7 +48,8 @@ class Unusable(Exception):
 
 @dataclass(frozen=True, slots=True)
 class KeptCache:
-    """`plan`: pickled. `columns`: with which MySQL has answered, where the answers are held as they came."""
+    """`plan`: pickled, as `Planned.parts`, or the plan alone. `columns`: with which MySQL has answered, where answers
+    are held as they came."""
 
     name: str
     sql: str
@@ -60,7 +61,8 @@ class KeptCache:
 @dataclass(slots=True)
 class Footer:
     """`written_by`: WRITTEN_BY. `blocks`: where each begins, and whether its keys were read lately. `void`: by block
-    the numbers of entries that are not true. `keys`: how many there are. `at`: seconds since the epoch."""
+    the numbers of entries that are not true. `keys`: how many there are. `at`: seconds since the epoch.
+    `planner`: `code_identity` of who made the plans."""
 
     written_by: str
     source: str
@@ -70,6 +72,7 @@ class Footer:
     void: dict[int, list[int]] = field(default_factory=dict)
     keys: int = 0
     at: float = 0.0
+    planner: str = ""
 
 
 class Reading(pickle.Unpickler):

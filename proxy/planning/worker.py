@@ -124,6 +124,12 @@ def told(found: Planned) -> Thought:
         return Thought(plan, needs_of(plan, found.query), known, outline(known.shape))
 
 
+def build(plan: QueryPlan) -> None:
+    """Builds a reader, so that the next one of this plan finds its functions compiled. In a thread, too."""
+    with refusing():
+        Graph(Memory()).install(plan)
+
+
 def thought(job: Job) -> Thought:
     """The whole of a job. A reader is built of the plan, too, so that it is known that it can be, and so that the loop
     finds its functions compiled."""

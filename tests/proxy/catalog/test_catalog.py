@@ -16,10 +16,11 @@ from planner.api import plan_query
 from planner.matcher import QueryMatcher
 from planner.text.fingerprint import fingerprint, outline
 from proxy.cache.named_cache import NamedCache
+from proxy.cache.planned import Planned
 from proxy.catalog.catalog import Catalog, check_name
 from proxy.catalog.limits import CacheLimits, Definitions
 from proxy.catalog.replanning import FIRST_PAUSE, PlannedAgain
-from proxy.catalog.text_planner import Planned, TextPlanner
+from proxy.catalog.text_planner import TextPlanner
 from proxy.planning.process import TOO_COSTLY
 from proxy.port.made_by import MadeBy, Origin
 from proxy.pump.wire_formats import WireFormats
