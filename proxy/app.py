@@ -50,6 +50,7 @@ from proxy.fills.spark_process import SparkProcess
 from proxy.fills.warm_up import WarmUp
 from proxy.grpc.rows import FORMAT, encoder_for
 from proxy.grpc.server import GrpcListener, GrpcOptions
+from proxy.handover import Handover, Parts
 from proxy.http.server import HttpListener
 from proxy.loop.periodic import Share
 from proxy.mysql.login.certificate import server_context
@@ -75,11 +76,13 @@ from proxy.source.history_watch import SourceWatch
 from proxy.source.source import Source, Upqueries
 from proxy.source.sources import source_of
 from proxy.source.zones import SourceZones
-from proxy.state_dir.folder import find_files, owned, source_name
+from proxy.state_dir.folder import find_files, source_name
+from proxy.state_dir.writing import Writing
 from proxy.stream_events import StreamEvents
 from proxy.system.assembly import followers_of
 from proxy.system.fills import Fills
 from proxy.system.system import Router
+from proxy.takeover.taking import Owner, Taking, owning
 from upwell.extras import how_to_install
 from vstream.source import ChangeSource, Resume
 
@@ -117,18 +120,22 @@ class App:
     sessions: OpenSessions
     packet: Packet
     restart: Restart
+    writing: Writing
     grpc_port: int = 0
     grpc_token: str | None = None
     http_port: int = 0
     mysql_port: int = 0
     mysql: MysqlListener | None = None
+    handover: Handover | None = None  # once there are listeners
     running: Running | None = None  # once there are listeners
     failed_look: Exception | None = None
 
     def __post_init__(self) -> None:
         self.checks = Share(CHECKS_REST, monotonic)
         folder, name = self.config.state_dir, name_of(self.config, self.source)
-        self.automatic = Automatic(self.router, lambda auto: SavedAutomatic(folder, name, self.catalog, auto))
+        self.automatic = Automatic(
+            self.router, lambda auto: SavedAutomatic(folder, name, self.catalog, auto, self.writing)
+        )
         self.automatic.follow(self.config.auto_cache)
         self.guard = MemoryGuard(self.engine, self.config.memory_limit)
         tolerance = self.config.mysql.clock_tolerance
@@ -178,24 +185,24 @@ async def running(config: Config, formats: Mapping[str, WireFormat] = NO_FORMATS
 
     `formats`: wire formats beside those of the listeners, for who reads in this process.
     """
-    with owned(config.state_dir, parse_upstream(config.upstream).redacted):
-        async with _running(config, formats) as app:
-            yield app
+    source = parse_upstream(config.upstream).redacted
+    async with owning(config, source) as owner, _running(config, formats, owner) as app:
+        yield app
 
 
 @asynccontextmanager
-async def _running(config: Config, formats: Mapping[str, WireFormat]) -> AsyncIterator[App]:
+async def _running(config: Config, formats: Mapping[str, WireFormat], owner: Owner) -> AsyncIterator[App]:
     # MySQL's DECIMAL has up to 65 digits; the default context would round at 28.
     decimal.getcontext().prec = 100
-    sessions = OpenSessions()
+    sessions, writing = OpenSessions(), owner.writing
     packet = Packet(sessions.note_packet)
     source = source_of(config.upstream, config.upquery_connections, packet)
     upstream, stream, executor = source.upstream, source.stream, source.upqueries
-    restart = restart_of(config, source)
+    restart = restart_of(config, source, writing)
     events = StreamEvents(restart)
     version = await started(source, events, restart.resume)
-    engine = engine_for(config, source, restart.forget)
-    state, doubts, earned = kept_of(config, source)
+    engine = engine_for(config, source, events.doubted)
+    state, doubts, earned = kept_of(config, source, writing)
     wires = formats_of(formats)
     budget = FillBudget()
     earning = Earning(config.verify_new_caches, earned.loaded(), version)
@@ -222,27 +229,49 @@ async def _running(config: Config, formats: Mapping[str, WireFormat]) -> AsyncIt
         clockless="" if source.session_trackers else CLOCKLESS,
         unnamed=upstream.database if source.bare_names is not None else "",
     )
-    fills = fills_of(config, source, engine, pump, catalog)
+    fills = fills_of(config, source, engine, pump, catalog, writing)
     router = Router(
         LiveSettings(config), source, version, engine, pump, catalog, matcher, fills, beside, budget, changes, spans
     )
     await adopt(catalog, config, upstream, state, restart)
-    app = App(router, engine, source, catalog, watch_of(engine, source, router), earned, sessions, packet, restart)
+    app = App(
+        router, engine, source, catalog, watch_of(engine, source, router), earned, sessions, packet, restart, writing
+    )
     events.connect(router, catalog, app.zones)
     await app.zones.look(source_zones.SYSTEM)
     background = begun(app)
-    listeners = await listen(app, upstream, matcher)
+    listeners = await listen(app, upstream, matcher, owner.taking)
     freeze()
     map_large_blocks()
-    router.lateness.start()
-    try:
+    async with _serving(app, background, listeners, owner, events):
         yield app
+
+
+@asynccontextmanager
+async def _serving(
+    app: App,
+    background: asyncio.Task[None],
+    listeners: tuple[MysqlListener, GrpcListener, HttpListener],
+    owner: Owner,
+    events: StreamEvents,
+) -> AsyncIterator[None]:
+    """From when this proxy can serve, which another one may do still, to its end."""
+    router = app.router
+    router.lateness.start()
+    parts = Parts(router, app.engine, app.catalog, app.restart, app.automatic, app.earned, owner, *listeners)
+    app.handover = handover = Handover(parts, GRACE)
+    events.on_doubt = handover.giving.doubt
+    try:
+        await handover.start()
+        yield
     finally:
         router.stopping = True  # /readyz says so as long as there is somebody to be served
+        await handover.stop()
         background.cancel()
         await asyncio.gather(background, return_exceptions=True)
         await stop(app, listeners)
         router.lateness.stop()
+        handover.close()
 
 
 async def started(source: Source, events: StreamEvents, resume: Resume) -> str:
@@ -285,17 +314,19 @@ async def adopt(catalog: Catalog, config: Config, upstream: Upstream, state: Sta
         catalog.adopt(definition.name, definition.sql, definition.database, definition.made_by)
 
 
-def fills_of(config: Config, source: Source, engine: Engine, pump: Pump, catalog: Catalog) -> Fills:
+def fills_of(config: Config, source: Source, engine: Engine, pump: Pump, catalog: Catalog, writing: Writing) -> Fills:
     folder = config.state_dir / "spark"
     spark = SparkProcess(SparkSettings(config.spark_master, str(folder)), folder / "spark.log")
     bulk = Bulk(source.upstream, engine, pump, source.upqueries, catalog, spark, config.spark_min_rows)
-    kept = WarmUp(catalog, engine, bulk, config.state_dir, name_of(config, source), enabled=config.warm_up)
+    kept = WarmUp(
+        catalog, engine, bulk, config.state_dir, name_of(config, source), enabled=config.warm_up, writing=writing
+    )
     return Fills(bulk, kept)
 
 
-def restart_of(config: Config, source: Source) -> Restart:
+def restart_of(config: Config, source: Source, writing: Writing) -> Restart:
     kind = source.upstream.kind
-    return Restart(config.state_dir, lambda history: source_name(config.name, kind, history), config.snapshot)
+    return Restart(config.state_dir, lambda history: source_name(config.name, kind, history), config.snapshot, writing)
 
 
 def begun(app: App) -> asyncio.Task[None]:
@@ -316,13 +347,13 @@ def formats_of(more: Mapping[str, WireFormat]) -> WireFormats:
     return found
 
 
-def kept_of(config: Config, source: Source) -> tuple[StateStore, Doubts, EarnedFile]:
+def kept_of(config: Config, source: Source, writing: Writing) -> tuple[StateStore, Doubts, EarnedFile]:
     """What the state directory keeps of the source. Raises ConfigError."""
     folder, name, address = config.state_dir, name_of(config, source), source.upstream.redacted
     find_files(folder, name, address)
-    doubts = Doubts(folder, name)
+    doubts = Doubts(folder, name, writing)
     doubts.load()
-    return StateStore(folder, name, address), doubts, EarnedFile(folder, name)
+    return StateStore(folder, name, address, writing), doubts, EarnedFile(folder, name, writing)
 
 
 def name_of(config: Config, source: Source) -> str:
@@ -355,10 +386,13 @@ def watch_of(engine: Engine, source: Source, router: Router) -> SourceWatch:
     )
 
 
-async def listen(app: App, upstream: Upstream, matcher: QueryMatcher) -> list[Listener]:
-    """Opens the listeners, and the access log. Raises ConfigError where an address cannot be bound."""
-    config = app.config
-    options = grpc_options(config, traced=app.router.spans is not None)
+async def listen(
+    app: App, upstream: Upstream, matcher: QueryMatcher, taking: Taking | None
+) -> tuple[MysqlListener, GrpcListener, HttpListener]:
+    """Opens the listeners, and the access log; with `taking` they accept nobody yet. Raises ConfigError where an
+    address cannot be bound."""
+    config, given = app.config, taking.sockets if taking is not None else {}
+    options = grpc_options(config, taking, traced=app.router.spans is not None)
     grpc = GrpcListener(app.router, options)
     app.mysql = mysql = mysql_listener(app, upstream, matcher)
     running = Running(
@@ -367,10 +401,10 @@ async def listen(app: App, upstream: Upstream, matcher: QueryMatcher) -> list[Li
     app.running, app.router.settings.apply = running, running.apply()
     app.grpc_port, app.grpc_token = await grpc.start(), options.token
     http = HttpListener(app.router, config.http_listen, grpc.service)
-    app.http_port = await http.start()
+    app.http_port = await http.start(given.get("http-listen", ()))
     app.router.listener_figures = lambda: {**mysql.shared.figures(), **http.figures()}
     app.router.watching.sessions = mysql.shared.on_passed
-    app.mysql_port = await mysql.start()
+    app.mysql_port = await mysql.start(given.get("mysql-listen", ()))
     if not config.mysql.listen.is_loopback and (upstream.unix_socket or is_loopback(upstream.host)):
         log.warning("local_accounts", why=LOCAL_ACCOUNTS)
     log.info(
@@ -380,10 +414,10 @@ async def listen(app: App, upstream: Upstream, matcher: QueryMatcher) -> list[Li
         http=f"{config.http_listen.host}:{app.http_port}",
     )
     await log_reads(app)
-    return [mysql, grpc, http]
+    return mysql, grpc, http
 
 
-def grpc_options(config: Config, *, traced: bool) -> GrpcOptions:
+def grpc_options(config: Config, taking: Taking | None, *, traced: bool) -> GrpcOptions:
     """Without a token of the settings, one is made for the clients of this user; none where anybody may call."""
     token = config.grpc_token
     if config.grpc_token_file is not None and is_open(Path(config.grpc_token_file).expanduser()):
@@ -391,11 +425,11 @@ def grpc_options(config: Config, *, traced: bool) -> GrpcOptions:
         log.warning("grpc_token_file", why=why)
     folders: tuple[Path, ...] = ()
     if token is None and not config.grpc_insecure:
-        token = secrets.token_urlsafe(32)
+        token = (taking.token if taking is not None else None) or secrets.token_urlsafe(32)
         folders = tuple({config.state_dir: None, config.usual_state_dir or config.state_dir: None})
     return GrpcOptions(
         host=config.grpc_listen.host,
-        port=config.grpc_listen.port,
+        port=(taking.grpc_port if taking is not None else 0) or config.grpc_listen.port,
         certificate=config.grpc_certificate,
         key=config.grpc_key,
         token=token,
@@ -403,6 +437,7 @@ def grpc_options(config: Config, *, traced: bool) -> GrpcOptions:
         own_sql=config.grpc_query,
         message_limit=config.max_message_size,
         traced=traced,
+        shares=taking is not None,
     )
 
 

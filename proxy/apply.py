@@ -173,7 +173,7 @@ class Running:
             "check-sample": lambda config: self.router.sampler.sample(config.check_sample),
             "access-log-sample": self._access_log,
             # These are read from the settings when they count.
-            **dict.fromkeys(("shutdown-delay", "check"), lambda config: None),
+            **dict.fromkeys(("shutdown-delay", "takeover-drain", "check"), lambda config: None),
         }
 
     def _values(self, config: Config) -> None:

@@ -156,7 +156,8 @@ async def serve_until(
     read: Callable[[], Config],
     manager: ServiceManager,
 ) -> None:
-    """Returns when `stop` is set and balancers have had `shutdown_delay` to notice. Reads the configuration anew each
+    """Returns when `stop` is set and balancers have had `shutdown_delay` to notice, or when another process has taken
+    over and what was under way is over. Reads the configuration anew each
     time that `reloading` is set."""
 
     async def read_again() -> None:
@@ -166,9 +167,16 @@ async def serve_until(
         manager.tell("READY=1")
 
     manager.tell("READY=1")
-    again = asyncio.get_running_loop().create_task(whenever(reloading, read_again))
-    await stop.wait()
-    again.cancel()
+    assert app.handover is not None
+    loop = asyncio.get_running_loop()
+    again = loop.create_task(whenever(reloading, read_again))
+    ends = [loop.create_task(event.wait()) for event in (stop, app.handover.giving.handed_over)]
+    await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
+    for end in (again, *ends):
+        end.cancel()
+    if not stop.is_set():
+        await app.handover.drain(stop)
+        return
     log.info("stopping")
     app.router.stopping = True
     manager.tell("STOPPING=1")

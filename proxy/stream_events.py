@@ -29,6 +29,7 @@ class StreamEvents:
         self.busy = Busy(self._is_busy, self._when_free)
         self._when: list[Callable[[], None]] = []  # to be called when it is not busy any more
         restart.on_going_on = self._free
+        self.on_doubt: Callable[[], None] | None = None  # who is told, too
         self._early: list[StreamEvent] = []
         self._router: Router | None = None
         self._catalog: Catalog | None = None
@@ -42,6 +43,12 @@ class StreamEvents:
         for event in self._early:
             self(event)
         self._early.clear()
+
+    def doubted(self) -> None:
+        """What was held may not have been true, and no stream tells that: as `State.doubt` says."""
+        self._restart.forget()
+        if self.on_doubt is not None:
+            self.on_doubt()
 
     def _is_busy(self) -> bool:
         """Whether a transaction is worked out in slices, or none may come yet."""

@@ -184,6 +184,21 @@ class ProxyProcess:
         self._process = self._start({"grpc": self.grpc_port, "http": self.http_port, "mysql": self.mysql_port})
         self.wait_ready().close()
 
+    def succeed(self) -> subprocess.Popen[bytes]:
+        """Another process takes over, and is this one from now on. The one before, which ends by itself. Raises
+        ProxyFailed where it is not taken over, and goes on."""
+        before = self._process
+        self._process = self._start({"grpc": self.grpc_port, "http": self.http_port, "mysql": self.mysql_port})
+        pause = threading.Event()
+        while "taken_over" not in self._log_text():
+            if self._ended_or_late():
+                failed = self.failure("the proxy does not take over")
+                self.stop()
+                self._process = before
+                raise failed
+            pause.wait(POLL_SECONDS)
+        return before
+
     def kill(self) -> None:
         """SIGKILL, and its end."""
         self._process.kill()

@@ -23,6 +23,7 @@ import structlog
 
 from planner.tree.plan import AnswerArrangement, KeyPart, OutputColumn, Parameter, QueryPlan
 from proxy.state_dir.folder import digest_of
+from proxy.state_dir.writing import Writing
 from proxy.state_dir.written_behind import WrittenBehind
 from sqltypes.expression import Call, ColumnRef, Expr, Literal, ParamRef
 from sqltypes.schema import ResultColumn, SqlType, Table
@@ -213,10 +214,10 @@ def _type(type_: SqlType) -> str:
 class EarnedFile:
     """What had earned its trust when Upwell ran last, in a file of the state directory."""
 
-    def __init__(self, folder: Path, source: str) -> None:
+    def __init__(self, folder: Path, source: str, writing: Writing | None = None) -> None:
         self.evidence = Evidence()
         self.path = folder / f"trust-{digest_of(source)}.json"
-        self._file = WrittenBehind(self.path)
+        self._file = WrittenBehind(self.path, writing)
         self._saved_at = float("-inf")
 
     def loaded(self) -> Evidence:
@@ -241,8 +242,14 @@ class EarnedFile:
             self._saved_at = now
             self._save()
 
+    def written(self) -> None:
+        """Waits until the file has what is known now. Not for the event loop."""
+        if self.evidence.changed:
+            self._save()
+        self._file.written()
+
     def close(self) -> None:
-        """Not for the event loop."""
+        """As `written`, and the end."""
         if self.evidence.changed:
             self._save()
         self._file.close()

@@ -16,6 +16,7 @@ from proxy.auto.decisions import AutoCache
 from proxy.catalog.catalog import Catalog
 from proxy.port.made_by import MadeBy, Origin
 from proxy.state_dir.folder import digest_of
+from proxy.state_dir.writing import Writing
 from proxy.state_dir.written_behind import WrittenBehind
 
 log = structlog.get_logger("upwell.automatic")
@@ -41,9 +42,11 @@ class Saved:
 class SavedAutomatic:
     """Invariants: 1. After `close` the file has the caches that there were, where it can be written."""
 
-    def __init__(self, folder: Path, source: str, catalog: Catalog, auto: AutoCache) -> None:
+    def __init__(
+        self, folder: Path, source: str, catalog: Catalog, auto: AutoCache, writing: Writing | None = None
+    ) -> None:
         self.path = folder / f"automatic-{digest_of(source)}.json"
-        self._file = WrittenBehind(self.path)
+        self._file = WrittenBehind(self.path, writing)
         self._catalog = catalog
         self._auto = auto
         self._saved: list[Saved] = []
@@ -79,8 +82,13 @@ class SavedAutomatic:
             self._saved_at = now
             self._save()
 
+    def written(self) -> None:
+        """Waits until the file has the caches that there are. Not for the event loop."""
+        self._save()
+        self._file.written()
+
     def close(self) -> None:
-        """Not for the event loop."""
+        """As `written`, and the end."""
         self._save()
         self._file.close()
 

@@ -250,6 +250,11 @@ class Catalog:
         async with self._changing:
             return await to_the_end(self._drop(name, only_automatic, only_of))
 
+    async def quiet(self) -> None:
+        """Returns when no cache is being made or dropped that was begun before."""
+        async with self._changing:
+            pass
+
     async def _drop(self, name: str, only_automatic: bool, only_of: str) -> NamedCache:
         found = self.caches.get(name)
         if only_of and (found is None or found.made_by.account != only_of):

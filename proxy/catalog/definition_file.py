@@ -14,6 +14,7 @@ from proxy.port.made_by import BY_GRPC, MadeBy, Origin
 from proxy.settings.config import CACHE_KEYS, CacheDefinition
 from proxy.state_dir.folder import digest_of
 from proxy.state_dir.whole_file import write_whole
+from proxy.state_dir.writing import Writing
 from sqltypes.errors import ConfigError
 
 VERSION = 1
@@ -27,10 +28,11 @@ class StateStore:
     1. After `load`, `put` and `remove`, the file holds exactly the caches in memory.
     """
 
-    def __init__(self, folder: Path, source: str, address: str = "") -> None:
+    def __init__(self, folder: Path, source: str, address: str = "", writing: Writing | None = None) -> None:
         self.path = folder / f"caches-{digest_of(source)}.json"
         self._source = source
         self._address = address
+        self._writing = writing or Writing()
         self._caches: dict[str, CacheDefinition] = {}
 
     def load(self) -> list[CacheDefinition]:
@@ -54,13 +56,19 @@ class StateStore:
         return list(self._caches.values())
 
     def put(self, name: str, sql: str, database: str, made_by: MadeBy = BY_GRPC) -> None:
-        """Adds or replaces a cache. Raises ConfigError where the folder cannot be written."""
+        """Adds or replaces a cache. Raises ConfigError where the folder cannot be written, or is another's by now."""
+        self._check()
         self._write({**self._caches, name: CacheDefinition(name, sql, database, made_by)})
 
     def remove(self, name: str) -> None:
-        """Forgets a cache; one that was never saved, from the file of settings, is no error."""
+        """Forgets a cache; one that was never saved, from the file of settings, is no error. Raises as `put`."""
+        self._check()
         if name in self._caches:
             self._write({key: cache for key, cache in self._caches.items() if key != name})
+
+    def _check(self) -> None:
+        if self._writing.why_not:
+            raise ConfigError(self._writing.why_not)
 
     def _write(self, caches: dict[str, CacheDefinition]) -> None:
         document: dict[str, object] = {

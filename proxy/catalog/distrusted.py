@@ -14,6 +14,7 @@ import structlog
 import upwell
 from planner.tree.plan import Caution, Mode
 from proxy.state_dir.folder import digest_of
+from proxy.state_dir.writing import Writing
 from proxy.state_dir.written_behind import WrittenBehind
 
 log = structlog.get_logger("upwell.trust")
@@ -65,10 +66,10 @@ class Doubts:
     Invariants: 1. After `load` and `written`, the file holds exactly the doubts in memory, where it can be written.
     """
 
-    def __init__(self, folder: Path, source: str) -> None:
+    def __init__(self, folder: Path, source: str, writing: Writing | None = None) -> None:
         self.path = folder / f"doubts-{digest_of(source)}.json"
         self._doubts: dict[tuple[str, str], Doubt] = {}
-        self._file = WrittenBehind(self.path)
+        self._file = WrittenBehind(self.path, writing)
 
     def load(self) -> None:
         """Reads the file. One that cannot be read does not keep the proxy from starting: trust is earned anew."""

@@ -59,6 +59,7 @@ from proxy.planning.code_identity import code_identity
 from proxy.port.faults import Faults
 from proxy.source.source import Source
 from proxy.state_dir.folder import digest_of
+from proxy.state_dir.writing import Writing
 from sqltypes.errors import OtherTypes, UpwellError
 from sqltypes.schema import ResultColumn
 from vstream.history import Followed
@@ -89,13 +90,20 @@ class Restart:
     """Of one source. `begin` follows `resume`, once there is what holds answers. `waits`: is the stream to wait?
     `on_going_on`: is called when it is to wait no more."""
 
-    def __init__(self, folder: Path, source_of: Callable[[History], str], every: float | None) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        source_of: Callable[[History], str],
+        every: float | None,
+        writing: Writing | None = None,
+    ) -> None:
         """`source_of`: from a history to the source's name in the folder. `every`: seconds, at least, from one snapshot
         to the next; None: nothing is written, or read."""
         self.noting: list[Restoring] = []  # who is told of each event of the stream
         self.waits = False
         self.on_going_on: Callable[[], None] = nothing
         self._folder = folder
+        self._writing = writing or Writing()
         self._source_of = source_of
         self._enabled = every is not None
         self._every = self._least = every or 0.0
@@ -284,7 +292,7 @@ class Restart:
 
     def tick(self) -> None:
         """To be called now and then."""
-        if not self._enabled or (self._restoring is not None and not self._restoring.done()):
+        if not self._enabled or self._writing.why_not or self._restores:
             return
         if (self._saving is None or self._saving.done()) and monotonic() - self._saved_at >= self._every:
             self._saving = asyncio.get_running_loop().create_task(self.save())
@@ -300,14 +308,26 @@ class Restart:
             else:
                 asyncio.get_running_loop().run_in_executor(None, _remove, gone)
 
+    @property
+    def _restores(self) -> bool:
+        return self._restoring is not None and not self._restoring.done()
+
+    async def saved(self) -> None:
+        """Writes what is held now, if snapshots are written, and none is being restored."""
+        if self._saving is not None:
+            await asyncio.gather(self._saving, return_exceptions=True)
+        if self._enabled and not self._restores and not self._writing.why_not:
+            self._saving = asyncio.get_running_loop().create_task(self.save())
+            await asyncio.shield(self._saving)
+
     async def close(self) -> None:
         """Writes what is held now. If the start was still restoring, the file stays as it is."""
-        restoring = self._restoring is not None and not self._restoring.done()
+        restoring = self._restores
         for task in (self._restoring, self._saving):
             if task is not None and not task.done():
                 task.cancel()
                 await asyncio.gather(task, return_exceptions=True)
-        if self._enabled and not restoring:
+        if self._enabled and not restoring and not self._writing.why_not:
             await self.save()
 
     async def save(self) -> None:
@@ -367,7 +387,7 @@ class Restart:
         planner = await asyncio.to_thread(code_identity)
         footer = Footer(WRITTEN_BY, source, followed, kept, void=void, keys=keeping.keys, at=time(), planner=planner)
         size = await asyncio.to_thread(writer.finish, footer, keeping.hot)
-        if self._engine.state.doubts != doubts or not self._enabled:
+        if self._engine.state.doubts != doubts or not self._enabled or self._writing.why_not:
             return 0, 0
         writer.put()
         await asyncio.to_thread(flush_folder, self._folder)

@@ -29,6 +29,7 @@ from proxy.port.api import ParameterValue
 from proxy.port.fill_progress import FillBy, FillProgress
 from proxy.settings.machine import APP_DIR
 from proxy.state_dir.folder import digest_of
+from proxy.state_dir.writing import Writing
 from sqltypes.errors import CannotFill, DoesNotFit, UpwellError
 from upwell.extras import how_to_install
 from upwell.key_text import read, written
@@ -48,7 +49,15 @@ class WarmUp:
     """`source` names the MySQL: keys of others do not mix with its. `enabled`: whether keys are kept and filled."""
 
     def __init__(
-        self, catalog: Catalog, engine: Engine, bulk: Bulk, folder: Path, source: str, *, enabled: bool
+        self,
+        catalog: Catalog,
+        engine: Engine,
+        bulk: Bulk,
+        folder: Path,
+        source: str,
+        *,
+        enabled: bool,
+        writing: Writing | None = None,
     ) -> None:
         digest = digest_of(source)
         self.path = folder / f"hot-keys-{digest}.zst"
@@ -57,6 +66,7 @@ class WarmUp:
         self._engine = engine
         self._bulk = bulk
         self.enabled = enabled
+        self._writing = writing or Writing()
         self._saved_at = monotonic()
         self._saving: asyncio.Task[None] | None = None
         self._warming: asyncio.Task[None] | None = None
@@ -71,7 +81,7 @@ class WarmUp:
     def tick(self) -> None:
         """To be called now and then."""
         saving = self._saving is not None and not self._saving.done()
-        if self.enabled and not saving and monotonic() - self._saved_at >= SAVED_EVERY:
+        if self.enabled and not self._writing.why_not and not saving and monotonic() - self._saved_at >= SAVED_EVERY:
             self._saving = asyncio.get_running_loop().create_task(self.save())
 
     async def close(self) -> None:
@@ -81,7 +91,11 @@ class WarmUp:
                 task.cancel()
                 with suppress(asyncio.CancelledError):
                     await task
-        if self.enabled:
+        await self.saved()
+
+    async def saved(self) -> None:
+        """Writes the keys that are held now, if they are kept."""
+        if self.enabled and not self._writing.why_not:
             await self.save()
 
     async def save(self) -> None:

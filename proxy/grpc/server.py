@@ -7,9 +7,11 @@ ready. Health and reflection need no token: balancers ask for the one, and the o
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from time import monotonic
 
 import grpc
 import structlog
@@ -17,6 +19,7 @@ from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
 
 from proxy.grpc.service import SERVICE, UpwellService
+from proxy.grpc.shared_port import SharedPort, check_free, in_use, is_listening
 from proxy.grpc.traced import TracedService
 from proxy.port.api import System
 from proxy.settings.quantities import DEFAULT_MESSAGE_LIMIT
@@ -25,6 +28,8 @@ from upwell.token_file import remove_token, token_path, write_token
 
 log = structlog.get_logger("upwell.grpc")
 
+SETTLED = 0.5  # seconds in which connections are accepted that were on their way when another process took the port
+LOOK = 0.05
 HEALTH_SECONDS = 0.5
 """How often readiness is looked at for health watchers."""
 
@@ -35,6 +40,7 @@ class GrpcOptions:
 
     `token_folders`: the state directories below which clients of the same user find the token (`upwell/token_file.py`).
     `own_sql`: whether callers may send SQL of their own, and not only read caches by name. `traced`: spans are made.
+    `shares`: another proxy listens there, and will hand over: until `begin` no call comes.
     """
 
     host: str = "127.0.0.1"
@@ -45,18 +51,19 @@ class GrpcOptions:
     token_folders: tuple[Path, ...] = ()
     own_sql: bool = True
     traced: bool = False
+    shares: bool = False
     message_limit: int = DEFAULT_MESSAGE_LIMIT
 
 
 def channel_options(message_limit: int) -> list[tuple[str, int]]:
     # gRPC's own limit stands above ours: a request between the two is refused by the service with a reason and a
-    # sentence, and only what is far above is cut off by the transport. Without so_reuseport=0 two proxies on one port
-    # would silently share the calls.
+    # sentence, and only what is far above is cut off by the transport. Who takes over binds the port beside the one
+    # that still serves; that nobody else does, `check_free` sees to.
     transport_limit = min(4 * message_limit, (1 << 31) - 1)
     return [
         ("grpc.max_receive_message_length", transport_limit),
         ("grpc.max_send_message_length", -1),
-        ("grpc.so_reuseport", 0),
+        ("grpc.so_reuseport", 1),
         ("grpc.max_concurrent_streams", 10_000),
     ]
 
@@ -77,11 +84,15 @@ class GrpcListener:
         reflection.enable_server_reflection(names, self._server)
         self._watching: asyncio.Task[None] | None = None
         self._token_files: list[Path] = []
+        self._shared: SharedPort | None = None  # once it listens
+        self.port = 0
         self._presented: grpc.ServerCertificateConfiguration | None = None  # read for each handshake
 
     async def start(self) -> int:
         """Listens; the port. Raises ConfigError where it cannot."""
         options = self._options
+        if not options.shares:
+            check_free(options.host, options.port)
         host = f"[{options.host}]" if ":" in options.host else options.host
         address = f"{host}:{options.port}"
         try:
@@ -92,14 +103,45 @@ class GrpcListener:
             else:
                 port = self._server.add_insecure_port(address)
         except RuntimeError:
-            raise ConfigError(
-                f"cannot listen for gRPC on {address}: the port is in use, or the address is another machine's"
-            ) from None
-        self._write_token_files(port)
+            raise ConfigError(in_use(address)) from None
+        self.port = port
+        if not options.shares:
+            self.begin()
         await self._show_health()
         await self._server.start()
+        self._shared = SharedPort(port)
         self._watching = asyncio.create_task(self._watch_health())
         return port
+
+    def begin(self) -> None:
+        """Clients find this proxy's token."""
+        self._write_token_files(self.port)
+
+    @property
+    def token(self) -> str | None:
+        """What callers must send."""
+        return self._options.token
+
+    def steer(self, to: int) -> None:
+        """New connections come to the FIRST process that listens at the port, or to the SECOND."""
+        if self._shared is not None and not self._shared.steer(to):
+            log.warning("grpc_port_shared", why="this kernel gives new connections to both proxies for a moment")
+
+    async def leave(self, grace: float, released: Callable[[], object]) -> None:
+        """Another process has the port by now: ends as `stop`, without the loss of a connection. `released`: is called
+        when nothing listens here any more. The token is the other's."""
+        self._token_files = []
+        deadline = monotonic() + SETTLED
+        while self._shared is not None and (self._shared.queued or monotonic() < deadline):
+            await asyncio.sleep(LOOK)
+        stopping = asyncio.create_task(self.stop(grace))
+        try:
+            while not stopping.done() and is_listening(self.port):
+                await asyncio.sleep(LOOK)
+            released()
+            await asyncio.shield(stopping)
+        finally:
+            stopping.cancel()
 
     def present(self, certificate: bytes, key: bytes) -> grpc.ServerCertificateConfiguration:
         """Whoever connects from now on is shown this certificate. Requires: both fit (`checked_pem`)."""

@@ -8,6 +8,9 @@ the listener starts, so that no other command waits for them.
 from __future__ import annotations
 
 import asyncio
+import socket
+from collections.abc import Sequence
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from proxy.grpc.service import UpwellService
@@ -28,12 +31,14 @@ class HttpListener:
         self._system = system
         self._listen = listen
         self._service = service
-        self._server: asyncio.Server | None = None
+        self._servers: list[asyncio.Server] = []
         self.connections: Connections | None = None
         self._streams: Streams | None = None
+        self._given: Sequence[socket.socket] = ()
 
-    async def start(self) -> int:
-        """Listens; the port. Raises ConfigError where it cannot."""
+    async def start(self, given: Sequence[socket.socket] = ()) -> int:
+        """Listens; the port. `given`: sockets that listen already: `accept` must follow. Raises ConfigError where it
+        cannot."""
         from proxy.http.connection import Connections
         from proxy.http.kept import KEPT_BYTES, OF_ANSWERS, Kept
         from proxy.http.pages import application, full
@@ -44,12 +49,17 @@ class HttpListener:
         pages = application(self._system, self._service, self._streams, loopback=self._listen.is_loopback)
         kept = Kept(max(KEPT_BYTES, OF_ANSWERS * self._service.message_limit))
         self.connections = Connections(pages, full, loop, kept)
+        if given:
+            self._given = given
+            of_given: int = given[0].getsockname()[1]
+            return of_given
         host, port = self._listen.host, self._listen.port
         try:
-            self._server = await loop.create_server(self.connections.connection, host, port)
+            server = await loop.create_server(self.connections.connection, host, port)
         except OSError as error:
             raise ConfigError(f"cannot listen for HTTP on {host}:{port}: {error.strerror}") from None
-        bound: int = self._server.sockets[0].getsockname()[1]
+        self._servers.append(server)
+        bound: int = server.sockets[0].getsockname()[1]
         return bound
 
     def figures(self) -> dict[str, int]:
@@ -60,11 +70,27 @@ class HttpListener:
             "http_answers_refused": kept.refused if kept is not None else 0,
         }
 
+    async def accept(self) -> None:
+        """Takes clients at the sockets that were given."""
+        assert self.connections is not None
+        loop, protocol = asyncio.get_running_loop(), self.connections.connection
+        self._given, given = (), self._given
+        self._servers += [await loop.create_server(protocol, sock=sock) for sock in given]
+
+    @property
+    def listening(self) -> Sequence[socket.socket]:
+        """The sockets where clients connect."""
+        return [*self._given, *chain.from_iterable(server.sockets for server in self._servers)]
+
     async def stop(self, grace: float) -> None:
         """Takes no new connections, lets answers be taken for `grace` seconds, then ends what is open."""
-        if self._server is None or self.connections is None or self._streams is None:
+        if self.connections is None or self._streams is None:
             return
-        self._server.close()
+        for sock in self._given:
+            sock.close()
+        for server in self._servers:
+            server.close()
+        self._given, self._servers = (), []
         self._streams.stop()
         for connection in list(self.connections.silent):  # who has asked nothing waits for nothing
             connection.transport.abort()

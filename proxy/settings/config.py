@@ -168,6 +168,7 @@ class Config:
     grpc_query: bool = True
     max_message_size: int = DEFAULT_MESSAGE_LIMIT
     shutdown_delay: float = 0.0
+    takeover_drain: float = 30.0
     log_level: str = "info"
     log_json: bool = False
     check: bool = False
@@ -280,6 +281,9 @@ SETTINGS: tuple[Setting, ...] = (
     Setting("grpc-query", parse_switch, "on", "on|off", "off: callers of gRPC read caches by name, and send no SQL"),
     Setting("max-message-size", parse_message_size, "16MiB", "SIZE", "the largest gRPC request or answer"),
     Setting("shutdown-delay", parse_seconds, "0s", "TIME", "how long /readyz says 503 before the listeners close"),
+    Setting(
+        "takeover-drain", parse_seconds, "30s", "TIME", "how long sessions go on that another process took over from"
+    ),
     Setting("log-level", parse_log_level, "info", "LEVEL", "debug, info, warning or error"),
     Setting("log-json", parse_bool, "false", "", "log lines as JSON"),
     Setting("otel-query-text", parse_switch, "off", "on|off", "on: OpenTelemetry's spans have the queries' texts"),
@@ -350,6 +354,7 @@ def config_of(given: Given) -> Config:
         grpc_query=value("grpc-query"),
         max_message_size=value("max-message-size"),
         shutdown_delay=value("shutdown-delay"),
+        takeover_drain=value("takeover-drain"),
         log_level=value("log-level"),
         log_json=value("log-json"),
         check=value("check"),

@@ -25,32 +25,71 @@ LOCK = "owner.lock"
 SHOWN = 10  # files of other sources that are named
 
 
-@contextmanager
-def owned(folder: Path, address: str) -> Iterator[None]:
-    """Makes the folder this process's own, from here to the end. `address`: of its source, for a process that finds it
-    taken. Raises ConfigError if it is another's, or cannot be written."""
-    path = folder / LOCK
-    try:
-        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
-    except OSError as error:
-        raise ConfigError(
-            f"--state-dir: {str(folder)!r} cannot be written ({error.strerror}):"
-            " a directory that this user may write is accepted"
-        ) from None
-    try:
+class InUse(ConfigError):
+    """Another process owns the folder. `owner`: which, and what it serves."""
+
+    def __init__(self, folder: Path, owner: str) -> None:
+        super().__init__(f"--state-dir: {str(folder)!r} is in use by {owner}: give each proxy a directory of its own")
+        self.owner = owner
+
+
+class Lock:
+    """The folder is this process's own, until `close`. `address`: of its source, for a process that finds it taken."""
+
+    def __init__(self, descriptor: int, address: str) -> None:
+        """`descriptor`: the open file, which has the lock."""
+        self.descriptor = descriptor
+        self._told = f"the process {os.getpid()}, which serves {address}\n"
+        self.is_ours = True  # what the file says is of this process
+
+    @classmethod
+    def take(cls, folder: Path, address: str) -> Lock:
+        """Raises ConfigError where the folder cannot be written, InUse if it is another's."""
+        try:
+            folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+            descriptor = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT, 0o600)
+        except OSError as error:
+            raise ConfigError(
+                f"--state-dir: {str(folder)!r} cannot be written ({error.strerror}):"
+                " a directory that this user may write is accepted"
+            ) from None
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
-            raise ConfigError(
-                f"--state-dir: {str(folder)!r} is in use by {_owner(descriptor)}:"
-                " give each proxy a directory of its own"
-            ) from None
-        _told(descriptor, f"the process {os.getpid()}, which serves {address}\n")
-        yield
-        _told(descriptor, "")
+            owner = _owner(descriptor)
+            os.close(descriptor)
+            raise InUse(folder, owner) from None
+        found = cls(descriptor, address)
+        found.tell()
+        return found
+
+    def tell(self) -> None:
+        """Others are told that it is this process which has it."""
+        _write(self.descriptor, self._told)
+
+    def given(self) -> None:
+        """Another process has the same open file, and with it the lock, and says that it is its own."""
+        self.is_ours = False
+
+    def taken(self) -> None:
+        """The file came from another process, for which it is `given` by now."""
+        self.is_ours = True
+        self.tell()
+
+    def close(self) -> None:
+        if self.is_ours:
+            _write(self.descriptor, "")
+        os.close(self.descriptor)  # which lets go of it, if nobody else has the file
+
+
+@contextmanager
+def owned(folder: Path, address: str) -> Iterator[Lock]:
+    """Makes the folder this process's own, from here to the end. Raises as `Lock.take`."""
+    lock = Lock.take(folder, address)
+    try:
+        yield lock
     finally:
-        os.close(descriptor)  # which lets go of it
+        lock.close()
 
 
 def _owner(descriptor: int) -> str:
@@ -59,7 +98,7 @@ def _owner(descriptor: int) -> str:
     return "another process"
 
 
-def _told(descriptor: int, text: str) -> None:
+def _write(descriptor: int, text: str) -> None:
     with suppress(OSError):  # a full disk: the lock counts, not what it says
         os.ftruncate(descriptor, 0)
         os.pwrite(descriptor, text.encode(), 0)

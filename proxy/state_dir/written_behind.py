@@ -10,6 +10,7 @@ from pathlib import Path
 import structlog
 
 from proxy.state_dir.whole_file import write_whole
+from proxy.state_dir.writing import Writing
 
 log = structlog.get_logger("upwell.state")
 
@@ -18,12 +19,13 @@ class WrittenBehind:
     """What a crash loses in between must cost no wrong answer.
 
     Invariants:
-    1. After `written`, the file holds the document that was put last, where it can be written.
+    1. After `written`, the file holds the document that was put last, where it can be written, and this process may.
     2. One thread writes, and of several documents the last one: an older state never replaces a newer one.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, writing: Writing | None = None) -> None:
         self.path = path
+        self._writing = writing or Writing()
         self._writer = ThreadPoolExecutor(1, f"upwell-{path.stem}")  # its work is done before the process ends
         self._lock = threading.Lock()  # of `_unwritten`
         self._unwritten: object = None
@@ -32,6 +34,12 @@ class WrittenBehind:
         """Writes the document soon. Requires: nobody changes it any more."""
         with self._lock:
             self._unwritten = document
+        if self._writing.why_not:
+            self._writing.later(self._soon)
+        else:
+            self._soon()
+
+    def _soon(self) -> None:
         try:
             self._writer.submit(self._write_last)
         except RuntimeError:  # closed
@@ -50,6 +58,8 @@ class WrittenBehind:
     def _write_last(self) -> None:
         """In the writer's thread, while there is one."""
         with self._lock:
+            if self._writing.why_not:
+                return
             document, self._unwritten = self._unwritten, None
         if document is None:
             return

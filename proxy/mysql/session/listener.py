@@ -11,10 +11,12 @@ import asyncio
 import os
 import socket
 import ssl
+from collections.abc import Sequence
 from contextlib import suppress
 
 import structlog
 
+from proxy.loop.readable import readable
 from proxy.mysql.login.handshake import LoginSettings, log_in, nothing_is_asked
 from proxy.mysql.reads.grants import REMEMBERED
 from proxy.mysql.session.session import Session
@@ -58,32 +60,59 @@ class MysqlListener:
         """What clients are shown; None: there is no TLS."""
         return self._settings.client_tls
 
-    async def start(self) -> int:
-        """Listens; the port. Raises ConfigError where it cannot."""
+    async def start(self, given: Sequence[socket.socket] = ()) -> int:
+        """Listens; the port. `given`: sockets that listen already, where somebody else may still accept: so `accept`
+        must follow. Raises ConfigError where it cannot."""
+        listening = given[0] if given else self._bound()
+        listening.setblocking(False)
+        self._spare = os.open(os.devnull, os.O_RDONLY)
+        self._listening.append(listening)
+        if not given:
+            self.accept()
+        port: int = listening.getsockname()[1]
+        return port
+
+    def _bound(self) -> socket.socket:
         options = self.shared.options
         try:
             infos = socket.getaddrinfo(options.host, options.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
             family, _, _, _, address = infos[0]
-            listening = socket.create_server(address[:2], family=family, backlog=BACKLOG)
+            return socket.create_server(address[:2], family=family, backlog=BACKLOG)
         except OSError as error:
             raise ConfigError(
                 f"cannot listen for MySQL's protocol on {options.host}:{options.port}: {error.strerror or error}"
             ) from None
-        listening.setblocking(False)
-        self._spare = os.open(os.devnull, os.O_RDONLY)
-        self._listening.append(listening)
-        self._accepting.append(asyncio.create_task(self._accept(listening)))
-        port: int = listening.getsockname()[1]
-        return port
+
+    @property
+    def listening(self) -> Sequence[socket.socket]:
+        """The sockets where clients connect."""
+        return self._listening
+
+    def accept(self) -> None:
+        """Takes clients, from now on."""
+        self._accepting += [asyncio.create_task(self._accept(listening)) for listening in self._listening]
+
+    async def pause(self) -> None:
+        """Takes no clients until `accept`: they wait in the system's queue. None is lost."""
+        accepting, self._accepting = self._accepting, []
+        for task in accepting:
+            task.cancel()
+        await asyncio.gather(*accepting, return_exceptions=True)
+
+    async def leave(self) -> None:
+        """Takes no clients any more: another process does, at the same sockets."""
+        await self.pause()
+        for listening in self._listening:
+            listening.close()
+        self._listening = []
 
     async def stop(self, grace: float) -> None:
         """Takes no more clients, lets what is under way end for `grace` seconds, then ends all sessions."""
-        tasks = [*self._accepting, *self._logins, self._looking]
+        await self.leave()
+        tasks = [*self._logins, self._looking]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        for listening in self._listening:  # the loop has let go of it
-            listening.close()
         if self._spare is not None:
             os.close(self._spare)
             self._spare = None
@@ -106,7 +135,7 @@ class MysqlListener:
         while True:
             await self._turns.acquire()
             try:
-                client, _ = await loop.sock_accept(listening)
+                client = await _accepted(listening)
             except OSError as error:
                 self._turns.release()
                 log.warning("accept_failed", why=str(error))
@@ -213,6 +242,14 @@ class Turn:
         if self._turns is not None:
             self._turns.release()
             self._turns = None
+
+
+async def _accepted(listening: socket.socket) -> socket.socket:
+    """The next client. The loop's own `sock_accept` would lose one that comes in the step in which it is cancelled."""
+    while True:
+        await readable(listening)
+        with suppress(BlockingIOError, InterruptedError, ConnectionAbortedError):  # it has gone, or another took it
+            return listening.accept()[0]
 
 
 def _too_many(client: socket.socket) -> None:

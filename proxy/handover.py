@@ -1,0 +1,229 @@
+"""How this proxy is taken over by another, and takes over from another (`proxy/takeover/` is what they say).
+
+The one that hands over: writes its snapshot and its small files, and holds all writing; gives the lock of the state
+directory and the listening sockets; pauses when the other is ready; and then serves only the sessions that it has.
+The other is an ordinary start that writes nothing and accepts nobody before it is ready and the first has paused.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from time import monotonic
+
+import structlog
+
+from dataflow.engine import Engine
+from gtid_tracker.gtid import GtidSet, MutableGtidSet
+from proxy.apply import Automatic
+from proxy.cache.evidence import EarnedFile
+from proxy.catalog.catalog import Catalog
+from proxy.fills.restart import Restart
+from proxy.grpc.server import GrpcListener
+from proxy.grpc.shared_port import FIRST, SECOND
+from proxy.http.server import HttpListener
+from proxy.mysql.session.listener import MysqlListener
+from proxy.settings.config import Config
+from proxy.system.system import Router
+from proxy.takeover.channel import network
+from proxy.takeover.giving import Given, Giving
+from proxy.takeover.protocol import Hello
+from proxy.takeover.taking import Owner, Taking
+from sqltypes.errors import SourceDown
+
+log = structlog.get_logger("upwell.takeover")
+
+READY = 120.0  # seconds that a start may take until it is ready to take over
+CATCHES_UP = 2.0  # seconds that its position may lack what the other's had
+LOOK = 0.02
+LOOKS = 0.1  # seconds between two looks at what is still served
+
+
+@dataclass
+class Parts:
+    """Of the proxy, what a hand-over touches."""
+
+    router: Router
+    engine: Engine
+    catalog: Catalog
+    restart: Restart
+    automatic: Automatic
+    earned: EarnedFile
+    owner: Owner
+    mysql: MysqlListener
+    grpc: GrpcListener
+    http: HttpListener
+
+    @property
+    def config(self) -> Config:
+        return self.router.settings.config
+
+    @property
+    def position(self) -> MutableGtidSet:
+        return self.engine.state.ring.position
+
+
+class Handover:
+    """From `start` to `close`. `grace`: seconds that what is answered gets at the end."""
+
+    def __init__(self, parts: Parts, grace: float) -> None:
+        self._parts = parts
+        self._grace = grace
+        self._paused = False
+        self._starting: asyncio.Task[None] | None = None
+        self._leaving: asyncio.Task[None] | None = None
+        self.giving = Giving(parts.config.state_dir, self)
+
+    # -- as `proxy.takeover.giving.Giver` ------------------------------------------------------------------------------
+
+    def hello(self) -> Hello:
+        parts, config = self._parts, self._parts.config
+        mysql = parts.mysql.listening[0].getsockname()[1] if parts.mysql.listening else 0
+        http = parts.http.listening[0].getsockname()[1] if parts.http.listening else 0
+        listens = {
+            "mysql-listen": (config.mysql.listen.host, mysql),
+            "grpc-listen": (config.grpc_listen.host, parts.grpc.port),
+            "http-listen": (config.http_listen.host, http),
+        }
+        return Hello(os.getpid(), parts.owner.source, network(), listens)
+
+    def refuses(self) -> str:
+        if self._parts.router.stopping:
+            return "it is stopping"
+        if os.environ.get("NOTIFY_SOCKET"):
+            return "a service manager watches over it, and restarts it (systemctl restart)"
+        return ""
+
+    async def prepare(self, process: int) -> Given:
+        parts = self._parts
+        parts.grpc.steer(FIRST)
+        await asyncio.to_thread(parts.catalog.doubts.written)
+        await asyncio.to_thread(parts.earned.written)
+        if parts.automatic.file is not None:
+            await asyncio.to_thread(parts.automatic.file.written)
+        await parts.router.fills.warm_up.saved()
+        await parts.restart.saved()
+        parts.owner.writing.hold(f"the process {process} takes over from this proxy: connect again, and ask that one")
+        await parts.catalog.quiet()
+        files = [("lock", parts.owner.lock.descriptor)]
+        files += [("mysql-listen", sock.fileno()) for sock in parts.mysql.listening]
+        files += [("http-listen", sock.fileno()) for sock in parts.http.listening]
+        return Given(files, {"token": parts.grpc.token, "grpc_port": parts.grpc.port})
+
+    async def pause(self) -> str:
+        self._paused = True
+        await self._parts.mysql.pause()
+        return str(self._parts.position)
+
+    def go_on(self) -> None:
+        self._parts.owner.writing.go_on()
+        if self._paused and not self._parts.router.stopping:
+            self._parts.mysql.accept()
+        self._paused = False
+
+    def leave(self) -> None:
+        self._parts.router.stopping = True
+        self._parts.owner.lock.given()
+        self._leaving = asyncio.get_running_loop().create_task(self._leave())
+
+    async def _leave(self) -> None:
+        parts = self._parts
+        parts.grpc.steer(SECOND)
+        await asyncio.gather(
+            parts.mysql.leave(),
+            parts.http.stop(self._grace),
+            parts.grpc.leave(parts.config.takeover_drain, self.giving.released),
+        )
+
+    # ------------------------------------------------------------------------------------------------------------------
+
+    async def start(self) -> None:
+        """Serves: in another proxy's place, if this one takes over. From here on, and once that one listens nowhere any
+        more, others can take over from this one. Raises as `take_over`."""
+        taking = self._parts.owner.taking
+        if taking is not None:
+            await take_over(self._parts, taking)
+        self._starting = asyncio.get_running_loop().create_task(self._start(taking))
+
+    async def _start(self, taking: Taking | None) -> None:
+        if taking is not None:
+            await taking.released.wait()
+        self.giving.start()
+
+    async def drain(self, stop: asyncio.Event) -> None:
+        """Serves the sessions that there are: until none is left, for `takeover-drain`, or until `stop` is set. Those
+        in a transaction get the grace besides. Requires: it has been handed over."""
+        began, sessions = monotonic(), self._parts.mysql.shared.sessions
+        end = began + self._parts.config.takeover_drain
+        served = len(sessions)
+        await self._until(lambda: monotonic() > end or not (sessions or self._calls), stop)
+        for session in list(sessions):
+            if not (session.relay.busy or session.state.transaction.under_way):
+                session.relay.close()
+        end = monotonic() + self._grace
+        await self._until(lambda: monotonic() > end or not sessions, stop)
+        log.info("drained", sessions=served, left=len(sessions), seconds=round(monotonic() - began, 2))
+
+    @property
+    def _calls(self) -> bool:
+        """Whether gRPC's are under way."""
+        return self._leaving is not None and not self._leaving.done()
+
+    async def _until(self, over: Callable[[], bool], stop: asyncio.Event) -> None:
+        while not (over() or stop.is_set()):
+            try:
+                await asyncio.wait_for(stop.wait(), LOOKS)
+            except TimeoutError:
+                continue
+
+    async def stop(self) -> None:
+        """Nobody can take over any more; who does waits for the end of this process."""
+        tasks = [task for task in (self._starting, self._leaving) if task is not None]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        await self.giving.stop()
+
+    def close(self) -> None:
+        """The last thing: whoever takes over goes on alone."""
+        self.giving.close()
+
+
+async def take_over(parts: Parts, taking: Taking) -> None:
+    """Returns when this process serves in the other's place. Raises SourceDown where it is not ready for that,
+    ConfigError where the other does not answer: then the other goes on."""
+    router = parts.router
+
+    def forget() -> None:
+        router.written_unlogged("the proxy before", cause="it was told so by the proxy before", schema=True)
+
+    taking.follow_doubts(forget)
+    try:
+        async with asyncio.timeout(READY):
+            await parts.restart.restored()
+            while router.not_ready():
+                await asyncio.sleep(LOOK)
+    except TimeoutError:
+        raise SourceDown(f"it is not ready to take over: {router.not_ready()}; the proxy before goes on") from None
+    position = await taking.ready()
+    if position:
+        await _catch_up(parts, GtidSet.parse(position))
+    taking.mine()
+    parts.owner.lock.taken()
+    parts.owner.writing.go_on()
+    parts.grpc.begin()
+    parts.mysql.accept()
+    await parts.http.accept()
+    log.info("taken_over", held=parts.engine.memory.used)
+
+
+async def _catch_up(parts: Parts, position: GtidSet) -> None:
+    """Who comes here from the other does not go back in time."""
+    deadline = monotonic() + CATCHES_UP
+    while not parts.position.covers(position):
+        if monotonic() > deadline:
+            parts.router.gate.frozen()  # hits wait for the stream
+            return
+        await asyncio.sleep(LOOK)

@@ -1,0 +1,224 @@
+"""The old proxy's part: it hands over to another process that asks for it, and goes on as before if that fails.
+
+Invariants:
+1. It hands over to one process at a time. Who connects and says nothing holds up nobody.
+2. Until the other has said `mine` this proxy serves, or can go on to serve.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+from collections.abc import Awaitable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+import structlog
+
+from proxy.loop.readable import readable
+from proxy.takeover.channel import Channel, listening
+from proxy.takeover.protocol import Hello, Malformed, Message, encoded, hello_of, why_not
+
+log = structlog.get_logger("upwell.takeover")
+
+FIRST = 5.0  # seconds in which who connects must say what it wants
+START = 180.0  # seconds that the other may take to start
+ANSWER = 30.0  # seconds for its last word
+PEERS = 8  # connections at a time
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """`files`: open files by what they are for. `more`: what the other must know besides."""
+
+    files: Sequence[tuple[str, int]]
+    more: Mapping[str, object]
+
+
+class Giver(Protocol):
+    """The proxy, as far as it is handed over."""
+
+    def hello(self) -> Hello: ...
+
+    def refuses(self) -> str:
+        """Why it hands over to nobody, as half a sentence; "" if it does."""
+        ...
+
+    async def prepare(self, process: int) -> Given:
+        """Writes what the other is to read, and holds its own writing. `go_on` or `leave` follows."""
+        ...
+
+    async def pause(self) -> str:
+        """Accepts nobody from now on; the position that clients have seen."""
+        ...
+
+    def go_on(self) -> None:
+        """Nobody has taken over: all is as before."""
+        ...
+
+    def leave(self) -> None:
+        """The other serves: only what is under way here is still served."""
+        ...
+
+
+class Gone(Exception):
+    """The other has not taken over, with the reason as half a sentence."""
+
+
+class Giving:
+    """From `start` to `close`."""
+
+    def __init__(self, folder: Path, giver: Giver) -> None:
+        self._folder = folder
+        self._giver = giver
+        self._accepting: asyncio.Task[None] | None = None
+        self._peers: set[asyncio.Task[None]] = set()
+        self._under_way: Channel | None = None
+        self._told = False  # the other has what it starts with
+        self._promised = False  # it may say `mine` at any moment
+        self.given_to: Channel | None = None  # the other has taken over
+        self.handed_over = asyncio.Event()
+
+    def start(self) -> None:
+        """Listens in the folder. Where that cannot be, nobody can take over, and the log says so."""
+        try:
+            sock = listening(self._folder)
+        except OSError as error:
+            log.warning("no_handover", why=f"nobody can take over from this proxy: {error.strerror or error}")
+            return
+        self._accepting = asyncio.get_running_loop().create_task(self._accept(sock))
+
+    async def _accept(self, sock: socket.socket) -> None:
+        with sock:
+            while True:
+                await readable(sock)
+                with suppress(OSError):
+                    channel = Channel(sock.accept()[0])
+                    if len(self._peers) >= PEERS:
+                        channel.close()
+                        continue
+                    task = asyncio.get_running_loop().create_task(self._serve(channel))
+                    self._peers.add(task)
+                    task.add_done_callback(self._peers.discard)
+
+    async def _serve(self, channel: Channel) -> None:
+        try:
+            process, user = channel.peer
+            if user != os.getuid():
+                channel.tell(encoded("no", why=f"it is of the user {os.getuid()}, and this one of the user {user}"))
+                return
+            async with asyncio.timeout(FIRST):
+                message = await channel.read()
+            if message is None:
+                return
+            asks = hello_of(message)
+            why = self._giver.refuses() or why_not(asks, self._giver.hello())
+            if not why and self._under_way is not None:
+                why = "it hands over to another process already"
+            if why:
+                channel.tell(encoded("no", why=why))
+                return
+            await self._hand_over(channel, process)
+        except (Malformed, TimeoutError) as error:
+            channel.tell(encoded("no", why=f"it has not understood: {error or 'nothing was said'}"))
+        finally:
+            if channel is not self.given_to and channel is not self._under_way:
+                channel.close()
+
+    async def _hand_over(self, channel: Channel, process: int) -> None:
+        log.info("handing_over", to=process)
+        self._under_way = channel
+        try:
+            await self._steps(channel, process)
+        except (Gone, Malformed) as error:
+            self._end()
+            log.warning("not_handed_over", to=process, why=f"{error}; this proxy goes on")
+            self._giver.go_on()
+        except Exception:
+            self._end()
+            self._giver.go_on()
+            raise
+
+    async def _steps(self, channel: Channel, process: int) -> None:
+        coming = asyncio.ensure_future(channel.read())
+        preparing = asyncio.ensure_future(self._giver.prepare(process))
+        try:
+            await asyncio.wait((coming, preparing), return_when=asyncio.FIRST_COMPLETED)
+            if not preparing.done():
+                raise Gone("it has gone" if coming.result() is None else "it does not wait for its turn")
+            given = preparing.result()
+            names, files = [name for name, _ in given.files], [file for _, file in given.files]
+            if not channel.tell(encoded("take", files=names, **given.more), files):
+                raise Gone("it has gone")
+            self._told = True
+            _must_be(await _within(coming, START), "ready")
+            position = await self._giver.pause()
+            self._promised = True
+            if not channel.tell(encoded("yours", position=position)):
+                raise Gone("it has gone")
+            _must_be(await _within(channel.read(), ANSWER), "mine")
+        finally:
+            for task in (coming, preparing):
+                if not task.done():
+                    task.cancel()
+                    await asyncio.gather(task, return_exceptions=True)
+        self.given_to, self._under_way = channel, None
+        if self._accepting is not None:
+            self._accepting.cancel()  # the socket's name is the other's now
+        log.info("handed_over", to=process)
+        self._giver.leave()
+        self.handed_over.set()
+
+    def _end(self) -> None:
+        channel, self._under_way = self._under_way, None
+        self._told = self._promised = False
+        if channel is not None:
+            channel.close()
+
+    def doubt(self) -> None:
+        """What is held may not be true, and no stream tells it: the other must know, too."""
+        channel = self.given_to or (self._under_way if self._told else None)
+        if channel is not None and not channel.tell(encoded("doubt")):
+            channel.end()  # it hears of that, and forgets everything
+
+    def released(self) -> None:
+        """This process listens nowhere any more."""
+        if self.given_to is not None:
+            self.given_to.tell(encoded("released"))
+
+    async def stop(self) -> None:
+        """This proxy is about to end. Whoever is taking over waits until it has."""
+        if self._promised and self.given_to is None:
+            await asyncio.wait(self._peers, timeout=ANSWER)
+        tasks = [*self._peers, *filter(None, [self._accepting])]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        if self._under_way is not None:
+            self._giver.go_on()
+
+    def close(self) -> None:
+        """The last thing: the other goes on alone."""
+        for channel in (self.given_to, self._under_way):
+            if channel is not None:
+                channel.tell(encoded("bye"))
+                channel.close()
+        self.given_to = self._under_way = None
+
+
+async def _within(reading: Awaitable[Message | None], seconds: float) -> Message | None:
+    try:
+        return await asyncio.wait_for(reading, seconds)
+    except TimeoutError:
+        raise Gone(f"it has said nothing for {seconds:.0f} s") from None
+
+
+def _must_be(message: Message | None, word: str) -> None:
+    """Raises Gone."""
+    if message is None:
+        raise Gone("it has ended before it was ready" if word == "ready" else "it has ended")
+    if message.word != word:
+        raise Gone(f"it has said {message.word!r}")
