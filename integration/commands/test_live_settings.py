@@ -48,6 +48,7 @@ def seen(proxy: Proxy) -> dict[str, Callable[[], object]]:
         "check-sample": lambda: router.sampler._share,
         "snapshot": lambda: running.restart._least,
         "shutdown-delay": lambda: app.config.shutdown_delay,
+        "takeover-drain": lambda: app.config.takeover_drain,
         "check": lambda: app.config.check,
     }
 
@@ -72,6 +73,7 @@ VALUES: dict[str, tuple[str, object]] = {
     "check-sample": ("0.25", 0.25),
     "snapshot": ("7m", 420.0),
     "shutdown-delay": ("1s", 1.0),
+    "takeover-drain": ("2s", 2.0),
     "check": ("false", False),
     "grpc-query": ("off", False),
 }

@@ -74,8 +74,10 @@ class HttpListener:
         """Takes clients at the sockets that were given."""
         assert self.connections is not None
         loop, protocol = asyncio.get_running_loop(), self.connections.connection
-        self._given, given = (), self._given
-        self._servers += [await loop.create_server(protocol, sock=sock) for sock in given]
+        given: Sequence[socket.socket] = self._given
+        self._given = ()
+        for sock in given:
+            self._servers.append(await loop.create_server(protocol, sock=sock))
 
     @property
     def listening(self) -> Sequence[socket.socket]:

@@ -11,8 +11,7 @@ import hashlib
 import json
 import os
 import shutil
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
 
 import structlog
@@ -80,16 +79,6 @@ class Lock:
         if self.is_ours:
             _write(self.descriptor, "")
         os.close(self.descriptor)  # which lets go of it, if nobody else has the file
-
-
-@contextmanager
-def owned(folder: Path, address: str) -> Iterator[Lock]:
-    """Makes the folder this process's own, from here to the end. Raises as `Lock.take`."""
-    lock = Lock.take(folder, address)
-    try:
-        yield lock
-    finally:
-        lock.close()
 
 
 def _owner(descriptor: int) -> str:

@@ -176,7 +176,7 @@ async def _asked(channel: Channel, config: Config, source: str, in_use: InUse) -
     try:
         async with asyncio.timeout(PREPARES):
             message = await channel.read()
-        if message is None:
+        if message is None or message.word == "bye":
             return None
         if message.word == "take":
             return Taking(channel, message)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -12,7 +14,7 @@ import structlog.testing
 from proxy.catalog.definition_file import StateStore
 from proxy.port.made_by import BY_GRPC
 from proxy.settings.config import CacheDefinition
-from proxy.state_dir.folder import digest_of, find_files, owned, source_name
+from proxy.state_dir.folder import InUse, Lock, digest_of, find_files, source_name
 from sqltypes.errors import ConfigError
 
 ROOT = Path(__file__).parents[3]
@@ -34,30 +36,30 @@ def found(folder: Path, source: str, address: str = ADDRESS) -> tuple[list[Cache
 
 def test_a_second_process_is_refused_with_who_holds_the_directory(tmp_path: Path) -> None:
     holding = (
-        "import sys, pathlib; from proxy.state_dir.folder import owned\n"
-        f"with owned(pathlib.Path({str(tmp_path)!r}), {ADDRESS!r}):\n    print('mine', flush=True); sys.stdin.read()"
+        "import sys, pathlib; from proxy.state_dir.folder import Lock\n"
+        f"lock = Lock.take(pathlib.Path({str(tmp_path)!r}), {ADDRESS!r}); print('mine', flush=True); sys.stdin.read()"
     )
     with subprocess.Popen(
         [sys.executable, "-c", holding], cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as process:
         assert process.stdout is not None and process.stdout.readline() == "mine\n"
-        with pytest.raises(ConfigError) as refused, owned(tmp_path, "mysql://other"):
+        with pytest.raises(ConfigError) as refused, closing(Lock.take(tmp_path, "mysql://other")):
             pytest.fail("it has two owners")
         assert f"the process {process.pid}, which serves {ADDRESS}" in refused.value.message
         process.kill()  # also then it is free again
         process.wait()
         with (
-            owned(tmp_path, "mysql://other"),
+            closing(Lock.take(tmp_path, "mysql://other")),
             pytest.raises(ConfigError, match="serves mysql://other"),
-            owned(tmp_path, ADDRESS),
+            closing(Lock.take(tmp_path, ADDRESS)),
         ):
             pytest.fail("it has two owners")
 
 
 @pytest.mark.parametrize("folder", ["/proc/nope", "/dev/null/below"])
 def test_a_directory_that_cannot_be_written_is_refused(folder: str) -> None:
-    with pytest.raises(ConfigError, match=f"{folder!r} cannot be written .*is accepted"), owned(Path(folder), ADDRESS):
-        pytest.fail("it is written")
+    with pytest.raises(ConfigError, match=f"{folder!r} cannot be written .*is accepted"):
+        Lock.take(Path(folder), ADDRESS)
 
 
 @pytest.mark.parametrize("address", [ADDRESS, "mysql://app@localhost:3306/shop", "mysql://root@db.internal:3306"])
@@ -94,3 +96,16 @@ def test_another_server_at_the_same_address_begins_with_the_same_definitions(tmp
 def test_a_name_is_a_source_of_its_own(tmp_path: Path) -> None:
     saved(tmp_path, source_name("shop", "mysql", "one"), ADDRESS)
     assert found(tmp_path, source_name("shop", "mysql", "two"), "mysql://elsewhere") == ([STORY], [])
+
+
+def test_a_lock_that_is_handed_over_is_the_other_ones_until_that_ends(tmp_path: Path) -> None:
+    first = Lock.take(tmp_path, ADDRESS)
+    second = Lock(os.dup(first.descriptor), "mysql://next")
+    second.is_ours = False
+    first.given()
+    second.taken()
+    first.close()
+    with pytest.raises(InUse, match="serves mysql://next"):
+        Lock.take(tmp_path, ADDRESS)
+    second.close()
+    Lock.take(tmp_path, ADDRESS).close()
