@@ -19,6 +19,7 @@ from integration.http.made_up import ACCESS, SHARDS, made_up
 from integration.servers.mysql_server import Server
 from integration.support.proxy_thread import Beside, beside_database
 from proxy.http.streams import MOST
+from proxy.port.overview import Overview
 from tests.support.fake_overviews import FakeCharts
 
 TABLE = (
@@ -188,6 +189,33 @@ def test_axe_finds_nothing(browser: Browser, scheme: Literal["light", "dark"], w
                 shown_of = [(one["id"], [node["html"][:200] for node in one["nodes"]]) for one in found]
                 assert not found, shown_of
             assert page.evaluate("document.documentElement.scrollWidth") <= width, "nothing is beyond the edge"
+
+
+# Headings of the table that are wider than their cells, and so run into the next ones.
+TOO_WIDE = """[...document.querySelectorAll('#caches-head button')].filter(one => one.offsetParent).filter(one => {
+  const cell = one.closest('th').getBoundingClientRect(), text = document.createRange();
+  text.selectNodeContents(one);
+  return text.getBoundingClientRect().right > cell.right + 0.5 || text.getBoundingClientRect().left < cell.left - 0.5;
+}).map(one => one.textContent)"""
+
+
+def test_headings_have_room_at_any_width_and_an_address_takes_none_from_the_button(browser: Browser) -> None:
+    with made_up() as shown:
+        at_work = shown.system.overviews.changed
+
+        def far(overview: Overview) -> Overview:
+            seen = at_work(overview)
+            return replace(seen, source=replace(seen.source, address=f"mysql://{'h' * 250}:3306"))
+
+        shown.system.overviews.changed = far
+        with opened(browser, shown.address) as page:
+            expect(page.locator("#source")).to_contain_text("hhh")
+            for width in (320, 390, 600, 900, 1100, 1180, 1279, 1280, 1440, 1920):
+                page.set_viewport_size({"width": width, "height": 900})
+                assert (width, page.evaluate(TOO_WIDE)) == (width, [])
+                assert page.evaluate("document.documentElement.scrollWidth") <= width
+                box = page.locator("#token").bounding_box()
+                assert box is not None and box["height"] < 40, width
 
 
 def test_it_tells_that_the_proxy_is_away_and_comes_back(browser: Browser) -> None:
