@@ -132,11 +132,14 @@ function servers() { // a line for each shard; one for MySQL
   const body = by("servers-body");
   if (body.dataset.text === text) return;
   body.dataset.text = text;
-  body.replaceChildren(...lines.map(([name, late, last, running, position]) => element("tr", {},
-    element("th", { scope: "row" }, name, position ? element("small", {}, position) : ""),
-    element("td", { class: "number" }, late),
-    ...(shards.length ? [element("td", { class: "number" }, last)] : []),
-    element("td", { class: "number" }, running))));
+  body.replaceChildren(...lines.flatMap(([name, late, last, running, position]) => [
+    element("tr", {},
+      element("th", { scope: "row" }, name),
+      element("td", { class: "number" }, late),
+      ...(shards.length ? [element("td", { class: "number" }, last)] : []),
+      element("td", { class: "number" }, running)),
+    ...(position ? [element("tr", { class: "position" }, element("td", { colspan: 4 }, position))] : []),
+  ]));
 }
 
 const lag = (late) => (late < 0.001 ? "< 1 ms" : seconds(late));
