@@ -329,11 +329,19 @@ def test_a_cache_that_was_dropped_and_made_of_another_query_is_empty(
     run(scenario)
 
 
-def test_memory_that_is_less_holds_what_fits(mysql: Server, database: str, tmp_path: Path) -> None:
+def test_memory_that_is_less_holds_what_fits(
+    mysql: Server, database: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hold = Restart._hold
+
+    async def with_less(self: Restart, *given: Any) -> None:
+        self._engine.limit.bytes = 100_000
+        await hold(self, *given)
+
     async def scenario() -> None:
         await held_once(mysql, database, tmp_path)
+        monkeypatch.setattr(Restart, "_hold", with_less)
         async with proxy_beside(mysql, database, tmp_path, snapshot="5m", memory_limit="1MiB") as proxy:
-            proxy.app.engine.limit.bytes = 100_000
             await proxy.app.restart.restored()
             await until(lambda: not proxy.app.router.reads.closed)
             assert 0 < sum(held(proxy).values()) < sum(HELD.values())

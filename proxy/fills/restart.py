@@ -51,10 +51,11 @@ from proxy.fills.snapshot_file import (
     Unusable,
     Writer,
     flush_folder,
+    packed,
     pickled,
     unpickled,
 )
-from proxy.loop.slices import Slices
+from proxy.loop.slices import Slices, in_slices
 from proxy.planning.code_identity import code_identity
 from proxy.port.faults import Faults
 from proxy.source.source import Source
@@ -248,7 +249,7 @@ class Restart:
     async def _hold(self, reader: Reader, restoring: Restoring) -> None:
         """Raises Unusable, and whatever a block does that is none."""
         until = monotonic() + HEAD_START
-        void, hot, turns = reader.footer.void, reader.footer.blocks, Slices()
+        footer, turns = reader.footer, Slices()
         parts = reader.blocks(BLOCKS_AT_ONCE)
         coming = asyncio.ensure_future(asyncio.to_thread(next, parts, None))
         memory, limit = self._engine.memory, self._engine.limit
@@ -260,7 +261,8 @@ class Restart:
                         await asyncio.sleep(0)
                     if memory.used > limit.bytes:
                         raise Unusable("the memory limit is reached")
-                    restoring.hold(block, frozenset(void.get(number, ())) if void else NOTHING, hot=hot[number][1])
+                    void = footer.void_of(number) if number in footer.void else NOTHING
+                    restoring.hold(block, void, hot=bool(footer.hot[number]))
                     if self.waits and monotonic() > until:
                         self._let_go()
                     await turns.turn()
@@ -384,8 +386,9 @@ class Restart:
         for found in keeping.settle():
             void = found or {}
             await turns.turn()
+        numbers = {block: packed(entries) async for block, entries in in_slices(void.items())}
         planner = await asyncio.to_thread(code_identity)
-        footer = Footer(WRITTEN_BY, source, followed, kept, void=void, keys=keeping.keys, at=time(), planner=planner)
+        footer = Footer(WRITTEN_BY, source, followed, kept, void=numbers, keys=keeping.keys, at=time(), planner=planner)
         size = await asyncio.to_thread(writer.finish, footer, keeping.hot)
         if self._engine.state.doubts != doubts or not self._enabled or self._writing.why_not:
             return 0, 0

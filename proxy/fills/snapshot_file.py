@@ -1,8 +1,8 @@
 """The file of a snapshot: what was held, for the next start. Not for the event loop.
 
-    upwell snapshot 1\\n
+    upwell snapshot 2\\n
     block ...        length and CRC-32 of what follows, four bytes each; a pickle, compressed by zstd
-    the footer       as a block
+    the footer       as blocks: its lists in pieces, then itself without them
     the end          where the footer begins, in eight bytes, and END
 
 The footer is written last, and the file is renamed when all of it is on the disk. So a file that is there is whole, or
@@ -17,8 +17,9 @@ import marshal
 import os
 import pickle
 import sys
+from array import array
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from struct import Struct
 from typing import Any, BinaryIO
@@ -29,17 +30,23 @@ import zstandard
 from upwell import __version__
 from vstream.history import Followed
 
-MAGIC = b"upwell snapshot 1\n"
+MAGIC = b"upwell snapshot 2\n"
 END = b"WHOLE\x00\x00\n"
+PLACE = Struct("=Q")
 HEAD, TAIL = Struct("<II"), Struct("<Q8s")
 LEVEL = 1
+AT_ONCE = 500  # blocks or caches of one piece of the footer: no other thread runs while it is written or read
 LARGEST = 1 << 30  # bytes of a block, none of which comes near
-WRITTEN_BY = f"{__version__} on Python {sys.version_info[0]}.{sys.version_info[1]} (marshal {marshal.version})"
+PYTHON = f"Python {sys.version_info[0]}.{sys.version_info[1]} (marshal {marshal.version}, {sys.byteorder} endian)"
+WRITTEN_BY = f"{__version__} on {PYTHON}"
 """What is held is written as it is in memory, which another version may have otherwise."""
 OWN = ("sqltypes.", "planner.", "gtid_tracker.", "vstream.history", "dataflow.operators.", "proxy.fills.snapshot_file")
 VALUES = frozenset({("decimal", "Decimal"), ("builtins", "frozenset")}) | {
     ("datetime", name) for name in ("date", "datetime", "time", "timedelta")
 }
+
+
+Piece = tuple[str, object]
 
 
 class Unusable(Exception):
@@ -60,19 +67,49 @@ class KeptCache:
 
 @dataclass(slots=True)
 class Footer:
-    """`written_by`: WRITTEN_BY. `blocks`: where each begins, and whether its keys were read lately. `void`: by block
-    the numbers of entries that are not true. `keys`: how many there are. `at`: seconds since the epoch.
-    `planner`: `code_identity` of who made the plans."""
+    """`written_by`: WRITTEN_BY. `places`: where each block begins; `hot`: of each block, whether its keys were read
+    lately. `void`: by block the numbers of entries that are not true (`packed`). These are bytes: nobody need walk
+    through a million small objects. `keys`: how many there are. `at`: seconds since the epoch.
+    `planner`: `code_identity` of who made the plans. `pieces`: in the file, where each piece of `caches` and `void`
+    is."""
 
     written_by: str
     source: str
     followed: Followed
     caches: Sequence[KeptCache]
-    blocks: list[tuple[int, bool]] = field(default_factory=list)
-    void: dict[int, list[int]] = field(default_factory=dict)
+    places: bytes = b""
+    hot: bytes = b""
+    void: dict[int, bytes] = field(default_factory=dict)
     keys: int = 0
     at: float = 0.0
     planner: str = ""
+    pieces: list[int] = field(default_factory=list)
+
+    def cut(self) -> Iterator[Piece]:
+        """Its lists, in pieces that are short to write and to read."""
+        for first in range(0, len(self.caches), AT_ONCE):
+            yield "caches", list(self.caches[first : first + AT_ONCE])
+        numbers = list(self.void)
+        for first in range(0, len(numbers), AT_ONCE):
+            yield "void", {number: self.void[number] for number in numbers[first : first + AT_ONCE]}
+
+    def join(self, piece: Any) -> None:
+        """Raises Unusable where that is no piece."""
+        match piece:
+            case ("caches", list(found)):
+                self.caches = [*self.caches, *found]
+            case ("void", dict(found)):
+                self.void |= found
+            case _:
+                raise Unusable("a piece of its footer is none")
+
+    def place(self, number: int) -> int:
+        """Where a block begins."""
+        return int(PLACE.unpack_from(self.places, number * PLACE.size)[0])
+
+    def void_of(self, number: int) -> frozenset[int]:
+        """The numbers of a block's entries that are not true."""
+        return frozenset(array("I", self.void.get(number, b"")))
 
 
 class Reading(pickle.Unpickler):
@@ -84,6 +121,11 @@ class Reading(pickle.Unpickler):
             if isinstance(found, type) and found.__module__ == module:
                 return found
         raise Unusable(f"it names {module}.{name}, which no snapshot has")
+
+
+def packed(numbers: Sequence[int]) -> bytes:
+    """As `Footer.void` has them."""
+    return array("I", numbers).tobytes()
 
 
 def pickled(value: object) -> bytes:
@@ -122,9 +164,13 @@ class Writer:
 
     def finish(self, footer: Footer, hot: Sequence[bool]) -> int:
         """How many bytes the file has. `put` follows."""
-        footer.blocks = list(zip(self.places, hot, strict=True))
+        footer.places, footer.hot = array("Q", self.places).tobytes(), bytes(hot)
+        places = []
+        for piece in footer.cut():
+            places.append(self._at)
+            self._write(pickled(piece))
         at = self._at
-        self._write(pickled(footer))
+        self._write(pickled(replace(footer, caches=(), void={}, pieces=places)))
         self._file.write(TAIL.pack(at, END))
         self._file.flush()
         os.fsync(self._file.fileno())
@@ -179,6 +225,8 @@ class Reader:
             raise Unusable(f"Upwell {footer.written_by} has written it, this is {WRITTEN_BY}")
         if footer.source != source:
             raise Unusable(f"it is of another source, {footer.source}")
+        for place in footer.pieces:
+            footer.join(self._block(place))
         return footer
 
     def _block(self, at: int) -> Any:
@@ -201,11 +249,11 @@ class Reader:
 
     def blocks(self, at_once: int) -> Iterator[list[tuple[int, Any]]]:
         """The blocks with their numbers, some at a time, those first whose keys were read lately."""
-        places = self.footer.blocks
-        order = [number for number, (_, hot) in enumerate(places) if hot]
-        order += [number for number, (_, hot) in enumerate(places) if not hot]
+        place = self.footer.place
+        order = [number for number, hot in enumerate(self.footer.hot) if hot]
+        order += [number for number, hot in enumerate(self.footer.hot) if not hot]
         for first in range(0, len(order), at_once):
-            yield [(number, self._block(places[number][0])) for number in order[first : first + at_once]]
+            yield [(number, self._block(place(number))) for number in order[first : first + at_once]]
 
     def close(self) -> None:
         self._file.close()

@@ -5,14 +5,28 @@ from __future__ import annotations
 import os
 import pickle
 from contextlib import closing
+from dataclasses import replace
 from datetime import date, timedelta
 from decimal import Decimal
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from gtid_tracker.gtid import GtidSet
-from proxy.fills.snapshot_file import MAGIC, WRITTEN_BY, Footer, Reader, Unusable, Writer, pickled, unpickled
+from proxy.fills import snapshot_file
+from proxy.fills.snapshot_file import (
+    MAGIC,
+    WRITTEN_BY,
+    Footer,
+    KeptCache,
+    Reader,
+    Unusable,
+    Writer,
+    packed,
+    pickled,
+    unpickled,
+)
 from vstream.history import Followed, Known
 
 SERVER = "3e11fa47-71ca-11e1-9e33-c80aa9429562"
@@ -21,7 +35,8 @@ BLOCKS = [pickle.dumps((number, [b"x", "y", None, 1.5])) for number in range(5)]
 
 def footer(written_by: str = WRITTEN_BY, source: str = "mysql:one") -> Footer:
     known = Known(SERVER, GtidSet.parse(f"{SERVER}:1-7"), GtidSet.empty(), 12.0)
-    return Footer(written_by, source, Followed(GtidSet.parse(f"{SERVER}:1-5"), None, known), [], void={1: [0]}, keys=9)
+    followed, void = Followed(GtidSet.parse(f"{SERVER}:1-5"), None, known), {1: packed([0, 7])}
+    return Footer(written_by, source, followed, [], void=void, keys=9)
 
 
 def written(path: Path, what: Footer) -> None:
@@ -37,12 +52,47 @@ def test_what_was_written_is_read_the_hot_first(tmp_path: Path) -> None:
     path = tmp_path / "deeper" / "held.snapshot"
     written(path, footer())
     with closing(Reader(path, "mysql:one")) as reader:
-        assert (reader.footer.followed, reader.footer.void, reader.footer.keys) == (footer().followed, {1: [0]}, 9)
+        found = reader.footer
+        assert (found.followed, found.void_of(0), found.void_of(1), found.keys) == (
+            footer().followed, frozenset(), frozenset({0, 7}), 9
+        )  # fmt: skip
         parts = list(reader.blocks(2))
     assert [number for part in parts for number, _ in part] == [1, 3, 4, 0, 2]
     assert all(block == pickle.loads(BLOCKS[number]) for part in parts for number, block in part)
     assert path.stat().st_mode & 0o777 == 0o600, "answers are data"
     assert os.listdir(path.parent) == [path.name]
+
+
+def test_no_piece_of_a_large_footer_is_large(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """While one is pickled, or read, no other thread runs: of a million keys that took 0.1 s."""
+    read: list[int] = []
+
+    def noted(data: bytes) -> object:
+        read.append(len(data))
+        return unpickled(data)
+
+    many, of_each = 5_000, 100
+    caches = [KeptCache(f"c{number}", "SELECT", "d", b"plan") for number in range(2_000)]
+    void = {number: packed(range(number, number + of_each)) for number in range(0, many, 2)}
+    what = replace(footer(), caches=caches, void=void)
+    writer = Writer(tmp_path / "held.snapshot")
+    writer.places = [7 << 30] * many
+    writer.finish(what, [number % 3 == 0 for number in range(many)])
+    writer.put()
+    monkeypatch.setattr(snapshot_file, "unpickled", noted)
+    with closing(Reader(tmp_path / "held.snapshot", "mysql:one")) as reader:
+        found = reader.footer
+    assert sum(read) > 1 << 20 and max(read) < 300 << 10 and len(read) > 10
+    assert list(found.caches) == caches and found.void == void
+    assert found.void_of(4) == frozenset(range(4, 4 + of_each)) and found.void_of(5) == frozenset()
+    assert [found.place(number) for number in (0, many - 1)] == [7 << 30] * 2
+    assert [bool(hot) for hot in found.hot] == [number % 3 == 0 for number in range(many)]
+
+
+@pytest.mark.parametrize("piece", [("blocks", []), ("void", []), ("caches", {}), None, ("caches",)])
+def test_a_piece_that_is_none_is_refused(piece: Any) -> None:
+    with pytest.raises(Unusable, match="is none"):
+        footer().join(piece)
 
 
 def test_one_that_is_abandoned_leaves_the_one_before(tmp_path: Path) -> None:
