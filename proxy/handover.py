@@ -110,7 +110,8 @@ class Handover:
         files = [("lock", parts.owner.lock.descriptor)]
         files += [("mysql-listen", sock.fileno()) for sock in parts.mysql.listening]
         files += [("http-listen", sock.fileno()) for sock in parts.http.listening]
-        return Given(files, {"token": parts.grpc.token, "grpc_port": parts.grpc.port})
+        made = parts.grpc.token if parts.config.grpc_token is None else None  # one of the settings the other has, too
+        return Given(files, {"token": made, "grpc_port": parts.grpc.port})
 
     async def pause(self) -> str:
         self._paused = True

@@ -248,6 +248,18 @@ def restart_proxy(scene: Scene) -> None:
     scene.tally["restarts of the proxy"] += 1
 
 
+def take_over(scene: Scene) -> None:
+    """Another process takes over while others read and write. Only who has a session that stays longer than the old
+    process may notice."""
+    before = scene.proxy.succeed()
+    scene.trouble.until = float("inf")
+    before.wait()
+    scene.trouble.until = monotonic() + AFTER
+    scene.until(scene.follows, "the proxy follows MySQL", RECOVERY)
+    scene.tally.pop(MUST_COUNT, None)  # the process that had counted them is no more
+    scene.tally["takeovers"] += 1
+
+
 def recreate(scene: Scene) -> None:
     """A cache is dropped and made again."""
     name = scene.rng.choice(list(VERSIONED))
@@ -292,8 +304,8 @@ def show_commits_at_once(server: Server) -> None:
 
 DISTURBANCES: tuple[Callable[[Scene], None], ...] = (
     kill_upqueries, kill_idle, kill_stream, kill_all, rotate, flush_tables, purge, purge_what_is_needed, restart_clean,
-    restart_after_crash, alter, alter, swap, swap, big_transaction, stall, restart_proxy, recreate, recreate_by_sql,
-    kill_sessions, kill_sessions, show_late, show_late,
+    restart_after_crash, alter, alter, swap, swap, big_transaction, stall, restart_proxy, take_over, recreate,
+    recreate_by_sql, kill_sessions, kill_sessions, show_late, show_late,
 )  # fmt: skip
 
 

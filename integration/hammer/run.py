@@ -121,6 +121,7 @@ def hammer(
             f"--ahead-fills={'on' if ahead else 'off'}",
             f"--memory-limit={MEMORY[0] if brief else rng.choice(MEMORY)}",
             "--snapshot=1s",
+            "--takeover-drain=2s",
             "--log-json",
         ]
         upstream = server.url.replace("root@", f"{USER}@")

@@ -30,7 +30,15 @@ def test_a_brief_hammer_finds_nothing() -> None:
     tally = result.tally
     for disturb in DISTURBANCES:
         assert any(line.endswith(disturb.__name__) for line in result.log), (disturb, result.log)
-    for what in ("streams killed", "connections killed", "crashes", "clean restarts", "binlogs purged unread", "DDL"):
+    for what in (
+        "streams killed",
+        "connections killed",
+        "crashes",
+        "clean restarts",
+        "takeovers",
+        "binlogs purged unread",
+        "DDL",
+    ):
         assert tally[what] > 0, (what, tally)
     assert result.counters["evicted"] > 0, result.counters
     assert seen(tally), tally

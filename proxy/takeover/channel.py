@@ -41,6 +41,8 @@ class Channel:
             except BlockingIOError:
                 await readable(self._socket)
                 continue
+            except ConnectionResetError:  # it has closed, and not read all: what it had said comes behind that
+                continue
             except OSError:
                 return None
             self.files += files

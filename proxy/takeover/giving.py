@@ -11,7 +11,6 @@ import asyncio
 import os
 import socket
 from collections.abc import Awaitable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
@@ -27,6 +26,7 @@ log = structlog.get_logger("upwell.takeover")
 FIRST = 5.0  # seconds in which who connects must say what it wants
 START = 180.0  # seconds that the other may take to start
 ANSWER = 30.0  # seconds for its last word
+AGAIN = 0.1  # seconds after a connection that could not be accepted
 PEERS = 8  # connections at a time
 
 
@@ -95,14 +95,17 @@ class Giving:
         with sock:
             while True:
                 await readable(sock)
-                with suppress(OSError):
+                try:
                     channel = Channel(sock.accept()[0])
-                    if len(self._peers) >= PEERS:
-                        channel.close()
-                        continue
-                    task = asyncio.get_running_loop().create_task(self._serve(channel))
-                    self._peers.add(task)
-                    task.add_done_callback(self._peers.discard)
+                except OSError:  # it has gone, or no file is left
+                    await asyncio.sleep(AGAIN)
+                    continue
+                if len(self._peers) >= PEERS:
+                    channel.close()
+                    continue
+                task = asyncio.get_running_loop().create_task(self._serve(channel))
+                self._peers.add(task)
+                task.add_done_callback(self._peers.discard)
 
     async def _serve(self, channel: Channel) -> None:
         try:
@@ -123,7 +126,7 @@ class Giving:
                 return
             await self._hand_over(channel, process)
         except (Malformed, TimeoutError) as error:
-            channel.tell(encoded("no", why=f"it has not understood: {error or 'nothing was said'}"))
+            channel.tell(encoded("no", why=f"it has not understood: {str(error) or 'nothing was said'}"))
         finally:
             if channel is not self.given_to and channel is not self._under_way:
                 channel.close()
@@ -165,7 +168,7 @@ class Giving:
                 if not task.done():
                     task.cancel()
                     await asyncio.gather(task, return_exceptions=True)
-        self.given_to, self._under_way = channel, None
+        self.given_to, self._under_way, self._promised = channel, None, False
         if self._accepting is not None:
             self._accepting.cancel()  # the socket's name is the other's now
         log.info("handed_over", to=process)
@@ -191,7 +194,7 @@ class Giving:
 
     async def stop(self) -> None:
         """This proxy is about to end. Whoever is taking over waits until it has."""
-        if self._promised and self.given_to is None:
+        if self._promised and self._peers:
             await asyncio.wait(self._peers, timeout=ANSWER)
         tasks = [*self._peers, *filter(None, [self._accepting])]
         for task in tasks:
