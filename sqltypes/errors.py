@@ -27,6 +27,7 @@
     +-- NotPermitted          the account may not do this
     +-- ClientLeft            the client closed its connection before its request was complete
     +-- ConfigError           a wrong option or file: one line on stderr, exit 2
+    |   +-- TakenOver         this process may not do it any more: the one that takes over does
     |   +-- BadSetting        a setting that cannot be changed while Upwell serves, or not to this value
     +-- Fault                 a fault of ours: MySQL answers in its place
     +-- InvariantViolated     an internal breach: the state concerned is dropped, never served
@@ -253,6 +254,12 @@ class ClientLeft(UpwellError):
 
 class ConfigError(UpwellError):
     reason = "config"
+
+
+class TakenOver(ConfigError):
+    reason = "taken_over"
+    errno = 1053  # a driver connects anew, which leads to the other process
+    sqlstate = "08S01"
 
 
 class BadSetting(ConfigError):

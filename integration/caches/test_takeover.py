@@ -35,6 +35,7 @@ from integration.support.visitors import (
 from proxy.takeover.channel import SOCKET, connected
 from proxy.takeover.protocol import LARGEST, encoded
 from upwell.client import Client
+from upwell.errors import Unavailable
 
 CLIENTS = 4
 PATIENCE = 90.0  # seconds
@@ -274,3 +275,23 @@ def test_under_a_service_manager_it_is_that_which_restarts(mysql: Server, tmp_pa
             one.wait_ready().close()
             told = refused(one, mysql)
             assert told.endswith("to this one: a service manager watches over it, and restarts it (systemctl restart)")
+
+
+def test_a_cache_that_is_made_over_grpc_meanwhile_is_refused_without_a_trace(
+    proxy: ProxyProcess, database: str
+) -> None:
+    """`proxy` fails for a traceback."""
+    with starting(proxy, "handing_over") as other, Client(proxy.target) as client:
+        os.kill(other.pid, signal.SIGSTOP)
+
+        def is_refused() -> bool:
+            try:
+                client.create_cache("SELECT n FROM counter WHERE n = ?", name="other", database=database)
+            except Unavailable as error:
+                return f"the process {other.pid} takes over from this proxy" in str(error)
+            return False
+
+        if "handed_over" not in proxy.log.read_text():
+            until(is_refused)
+        os.kill(other.pid, signal.SIGCONT)
+        until(lambda: said(proxy, "taken_over"))

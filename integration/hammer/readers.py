@@ -45,8 +45,8 @@ class Trouble:
     def excuses(self, error: UpwellError, cache: str, begun: float) -> bool:
         if isinstance(error, UnknownCache):
             return cache == self.remade
-        if error.reason == "config":  # caches are made and dropped by the process that takes over
-            return "takes over from this proxy" in str(error)
+        if error.reason == "taken_over":  # caches are made and dropped by the other process
+            return True
         ended = isinstance(error, Unavailable | DeadlinePassed | Unauthenticated) or error.reason == "cancelled"
         known = ended or error.errno in INTERRUPTED
         return known and begun < self.until

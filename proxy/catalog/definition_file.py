@@ -15,7 +15,7 @@ from proxy.settings.config import CACHE_KEYS, CacheDefinition
 from proxy.state_dir.folder import digest_of
 from proxy.state_dir.whole_file import write_whole
 from proxy.state_dir.writing import Writing
-from sqltypes.errors import ConfigError
+from sqltypes.errors import ConfigError, TakenOver
 
 VERSION = 1
 
@@ -56,7 +56,8 @@ class StateStore:
         return list(self._caches.values())
 
     def put(self, name: str, sql: str, database: str, made_by: MadeBy = BY_GRPC) -> None:
-        """Adds or replaces a cache. Raises ConfigError where the folder cannot be written, or is another's by now."""
+        """Adds or replaces a cache. Raises ConfigError where the folder cannot be written, TakenOver where it is
+        another's by now."""
         self._check()
         self._write({**self._caches, name: CacheDefinition(name, sql, database, made_by)})
 
@@ -68,7 +69,7 @@ class StateStore:
 
     def _check(self) -> None:
         if self._writing.why_not:
-            raise ConfigError(self._writing.why_not)
+            raise TakenOver(self._writing.why_not)
 
     def _write(self, caches: dict[str, CacheDefinition]) -> None:
         document: dict[str, object] = {

@@ -32,6 +32,7 @@ _BY_REASON = {
     "cache_exists": grpc.StatusCode.ALREADY_EXISTS,
     "not_permitted": grpc.StatusCode.PERMISSION_DENIED,
     "unauthenticated": grpc.StatusCode.UNAUTHENTICATED,
+    "taken_over": grpc.StatusCode.UNAVAILABLE,
     "source_down": grpc.StatusCode.UNAVAILABLE,
     "deadline_passed": grpc.StatusCode.DEADLINE_EXCEEDED,
     "too_stale": grpc.StatusCode.FAILED_PRECONDITION,

@@ -10,7 +10,7 @@ import pytest
 from proxy.catalog.definition_file import StateStore
 from proxy.state_dir.writing import Writing
 from proxy.state_dir.written_behind import WrittenBehind
-from sqltypes.errors import ConfigError
+from sqltypes.errors import TakenOver
 
 WHY = "the process 7 takes over from this proxy"
 
@@ -47,10 +47,10 @@ def test_definitions_are_refused(tmp_path: Path) -> None:
     store = StateStore(tmp_path, "mysql", writing=writing)
     store.put("a", "SELECT 1", "shop")
     writing.hold(WHY)
-    with pytest.raises(ConfigError, match=WHY):
+    with pytest.raises(TakenOver, match=WHY):
         store.put("b", "SELECT 2", "shop")
     for name in ("a", "of the settings"):
-        with pytest.raises(ConfigError, match=WHY):
+        with pytest.raises(TakenOver, match=WHY):
             store.remove(name)
     writing.go_on()
     assert [cache.name for cache in StateStore(tmp_path, "mysql").load()] == ["a"]
