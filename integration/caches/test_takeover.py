@@ -287,6 +287,7 @@ def test_a_cache_that_is_made_over_grpc_meanwhile_is_refused_without_a_trace(
         def is_refused() -> bool:
             try:
                 client.create_cache("SELECT n FROM counter WHERE n = ?", name="other", database=database)
+                client.drop_cache("other")
             except Unavailable as error:
                 return f"the process {other.pid} takes over from this proxy" in str(error)
             return False
