@@ -35,7 +35,7 @@ from integration.support.visitors import (
 from proxy.takeover.channel import SOCKET, connected
 from proxy.takeover.protocol import LARGEST, encoded
 from upwell.client import Client
-from upwell.errors import Unavailable
+from upwell.errors import UpwellError
 
 CLIENTS = 4
 PATIENCE = 90.0  # seconds
@@ -288,8 +288,8 @@ def test_a_cache_that_is_made_over_grpc_meanwhile_is_refused_without_a_trace(
             try:
                 client.create_cache("SELECT n FROM counter WHERE n = ?", name="other", database=database)
                 client.drop_cache("other")
-            except Unavailable as error:
-                return f"the process {other.pid} takes over from this proxy" in str(error)
+            except UpwellError as error:
+                return error.reason == "taken_over"
             return False
 
         if "handed_over" not in proxy.log.read_text():
