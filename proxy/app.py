@@ -260,7 +260,7 @@ async def _serving(
     router.lateness.start()
     parts = Parts(router, app.engine, app.catalog, app.restart, app.automatic, app.earned, owner, *listeners)
     app.handover = handover = Handover(parts, GRACE)
-    events.on_doubt = handover.giving.doubt
+    events.on_doubt = handover.doubt
     try:
         await handover.start()
         yield

@@ -74,6 +74,7 @@ class Handover:
         self._paused = False
         self._starting: asyncio.Task[None] | None = None
         self._leaving: asyncio.Task[None] | None = None
+        self._heard_from: object = None  # who has just said that what is held may not be true
         self.giving = Giving(parts.config.state_dir, self)
 
     # -- as `proxy.takeover.giving.Giver` ------------------------------------------------------------------------------
@@ -129,6 +130,9 @@ class Handover:
         self._parts.owner.lock.given()
         self._leaving = asyncio.get_running_loop().create_task(self._leave())
 
+    def forget(self) -> None:
+        self._forget(self.giving, "the proxy that has taken over")
+
     async def _leave(self) -> None:
         parts = self._parts
         parts.grpc.steer(SECOND)
@@ -138,6 +142,24 @@ class Handover:
             parts.grpc.leave(parts.config.takeover_drain, self.giving.released),
         )
 
+    # -- what no stream tells ------------------------------------------------------------------------------------------
+
+    def doubt(self) -> None:
+        """What is held may not have been true, and no stream tells that: those before and after this one are told, but
+        for who has told it."""
+        taking = self._parts.owner.taking
+        if self._heard_from is not self.giving:
+            self.giving.doubt()
+        if taking is not None and self._heard_from is not taking:
+            taking.doubt()
+
+    def _forget(self, heard_from: object, who: str) -> None:
+        self._heard_from = heard_from
+        try:
+            self._parts.router.written_unlogged(who, cause=f"{who} has told it", schema=True)
+        finally:
+            self._heard_from = None
+
     # ------------------------------------------------------------------------------------------------------------------
 
     async def start(self) -> None:
@@ -145,6 +167,7 @@ class Handover:
         more, others can take over from this one. Raises as `take_over`."""
         taking = self._parts.owner.taking
         if taking is not None:
+            taking.follow_doubts(lambda: self._forget(taking, "the proxy before"))
             await take_over(self._parts, taking)
         self._starting = asyncio.get_running_loop().create_task(self._start(taking))
 
@@ -154,12 +177,16 @@ class Handover:
         self.giving.start()
 
     async def drain(self, stop: asyncio.Event) -> None:
-        """Serves the sessions that there are: until none is left, for `takeover-drain`, or until `stop` is set. Those
-        in a transaction get the grace besides. Requires: it has been handed over."""
+        """Serves the sessions that there are: until none is left and the one before has ended, too, for
+        `takeover-drain`, until the one that has taken over ends, or until `stop` is set. Those in a transaction get the
+        grace besides. Requires: it has been handed over."""
         began, sessions = monotonic(), self._parts.mysql.shared.sessions
         end = began + self._parts.config.takeover_drain
         served = len(sessions)
-        await self._until(lambda: monotonic() > end or not (sessions or self._calls), stop)
+        alone = self.giving.alone
+        await self._until(
+            lambda: monotonic() > end or alone.is_set() or not (sessions or self._calls or self._follows), stop
+        )
         for session in list(sessions):
             if not (session.relay.busy or session.state.transaction.under_way):
                 session.relay.close()
@@ -171,6 +198,12 @@ class Handover:
     def _calls(self) -> bool:
         """Whether gRPC's are under way."""
         return self._leaving is not None and not self._leaving.done()
+
+    @property
+    def _follows(self) -> bool:
+        """Whether the proxy before this one serves sessions still: what the next one tells it comes by here."""
+        taking = self._parts.owner.taking
+        return taking is not None and not taking.ended
 
     async def _until(self, over: Callable[[], bool], stop: asyncio.Event) -> None:
         while not (over() or stop.is_set()):
@@ -196,11 +229,6 @@ async def take_over(parts: Parts, taking: Taking) -> None:
     """Returns when this process serves in the other's place. Raises SourceDown where it is not ready for that,
     ConfigError where the other does not answer: then the other goes on."""
     router = parts.router
-
-    def forget() -> None:
-        router.written_unlogged("the proxy before", cause="it was told so by the proxy before", schema=True)
-
-    taking.follow_doubts(forget)
     try:
         async with asyncio.timeout(READY):
             await parts.restart.restored()
@@ -209,9 +237,8 @@ async def take_over(parts: Parts, taking: Taking) -> None:
     except TimeoutError:
         raise SourceDown(f"it is not ready to take over: {router.not_ready()}; the proxy before goes on") from None
     position = await taking.ready()
-    if position:
-        await _catch_up(parts, GtidSet.parse(position))
-    taking.mine()
+    await _catch_up(parts, position)
+    await taking.mine()
     parts.owner.lock.taken()
     parts.owner.writing.go_on()
     parts.grpc.begin()
@@ -220,11 +247,13 @@ async def take_over(parts: Parts, taking: Taking) -> None:
     log.info("taken_over", held=parts.engine.memory.used)
 
 
-async def _catch_up(parts: Parts, position: GtidSet) -> None:
-    """Who comes here from the other does not go back in time."""
-    deadline = monotonic() + CATCHES_UP
-    while not parts.position.covers(position):
-        if monotonic() > deadline:
-            parts.router.gate.frozen()  # hits wait for the stream
-            return
-        await asyncio.sleep(LOOK)
+async def _catch_up(parts: Parts, position: str) -> None:
+    """Who comes here from the other does not go back in time. `position`: the other's; "": it has ended, and cannot
+    have shown more than the source has executed by now."""
+    try:
+        async with asyncio.timeout(CATCHES_UP):
+            wanted = GtidSet.parse(position) if position else await parts.restart.executed()
+            while not parts.position.covers(wanted):
+                await asyncio.sleep(LOOK)
+    except TimeoutError:
+        parts.router.gate.frozen()  # hits wait for the stream

@@ -170,6 +170,39 @@ def test_what_no_binlog_tells_is_forgotten_by_both(proxy: ProxyProcess, database
     assert before.wait(PATIENCE) == 0
 
 
+def test_the_one_before_forgets_what_the_new_one_knows(proxy: ProxyProcess, database: str) -> None:
+    """Also through one in the middle, which has nothing else to do any more."""
+    with closing(session(proxy, database)) as early:
+        assert asked(early, SQL.format(1)) == 0
+        chain = [proxy.succeed()]
+        for n in (56, 57):
+            with closing(session(proxy, database)) as late:
+                asked(late, "SET sql_log_bin = 0")
+                asked(late, f"UPDATE counter SET n = {n} WHERE id = 1")
+                until(lambda n=n: asked(early, SQL.format(1)) == n, 10)  # type: ignore[misc]
+            if len(chain) == 1:
+                until(lambda: (proxy.log.parent / "state" / SOCKET).exists() and said(proxy, "taken_over"))
+                chain.append(proxy.succeed())
+        assert [before.poll() for before in chain] == [None, None], "one that serves, and one that it hears through"
+    assert [before.wait(PATIENCE) for before in chain] == [0, 0]
+
+
+@pytest.mark.parametrize("end", [signal.SIGKILL, signal.SIGTERM], ids=["killed", "stopped"])
+def test_when_the_new_one_ends_the_old_one_does_so_soon(
+    end: signal.Signals, proxy: ProxyProcess, database: str
+) -> None:
+    """Else nobody could start in this directory for as long as a drain may last."""
+    with closing(session(proxy, database)) as early:
+        assert asked(early, SQL.format(1)) == 0
+        before = proxy.succeed()
+        os.kill(proxy.pid, end)
+        proxy._process.wait(PATIENCE)
+        assert before.wait(PATIENCE) == 0, "not after the five minutes of its drain"
+    proxy.again()
+    with closing(session(proxy, database)) as late:
+        assert asked(late, SQL.format(1)) == 0
+
+
 @pytest.mark.parametrize("at", ["handing_over", "listening"])
 @pytest.mark.parametrize("end", [signal.SIGKILL, signal.SIGTERM], ids=["killed", "stopped"])
 def test_one_that_ends_before_it_is_ready_changes_nothing(

@@ -191,7 +191,7 @@ class Restart:
         restoring: Restoring | None = None
         why = ""
         try:
-            executed = await self._executed()
+            executed = await self.executed()
             if self._engine.state.doubts:
                 raise Unusable("the history of the source was lost meanwhile")
             gate.begins(executed)
@@ -221,7 +221,7 @@ class Restart:
         if why:
             log.warning("rest_of_snapshot_dropped", file=reader.path, why=why)
 
-    async def _executed(self) -> GtidSet:
+    async def executed(self) -> GtidSet:
         """What the source has executed by now."""
         while True:
             try:

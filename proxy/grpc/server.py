@@ -19,7 +19,7 @@ from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
 
 from proxy.grpc.service import SERVICE, UpwellService
-from proxy.grpc.shared_port import SharedPort, check_free, in_use, is_listening
+from proxy.grpc.shared_port import SharedPort, check_free, in_use
 from proxy.grpc.traced import TracedService
 from proxy.port.api import System
 from proxy.settings.quantities import DEFAULT_MESSAGE_LIMIT
@@ -136,7 +136,7 @@ class GrpcListener:
             await asyncio.sleep(LOOK)
         stopping = asyncio.create_task(self.stop(grace))
         try:
-            while not stopping.done() and is_listening(self.port):
+            while not stopping.done() and self._shared is not None and self._shared.listens:
                 await asyncio.sleep(LOOK)
             released()
             await asyncio.shield(stopping)

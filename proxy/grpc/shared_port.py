@@ -12,7 +12,7 @@ import ctypes
 import os
 import socket
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 
 from sqltypes.errors import ConfigError
@@ -45,10 +45,17 @@ def in_use(address: str) -> str:
 
 
 class SharedPort:
-    """The sockets by which this process listens at a port. Requires: they are open."""
+    """The sockets by which this process listens at a port, of those that were open when this was made: to look through
+    all open files takes as long as there are clients."""
 
     def __init__(self, port: int) -> None:
-        self._files = list(_listening_at(port))
+        self._port = port
+        self._files = _listening_at(port, map(int, os.listdir("/proc/self/fd")))
+
+    @property
+    def listens(self) -> bool:
+        """Whether one of them still does."""
+        return bool(_listening_at(self._port, self._files))
 
     def steer(self, to: int) -> bool:
         """Connections come to the socket that was the FIRST to listen, or the SECOND. Whether the kernel does that."""
@@ -71,24 +78,20 @@ class SharedPort:
         return found
 
     def _sockets(self) -> Iterator[socket.socket]:
-        for file in self._files:
+        for file in _listening_at(self._port, self._files):
             with _opened(file) as sock:
                 yield sock
 
 
-def _listening_at(port: int) -> Sequence[int]:
+def _listening_at(port: int, files: Iterable[int]) -> Sequence[int]:
+    """Those of the open files that do. Who has closed one may have given its number to another."""
     found = []
-    for name in os.listdir("/proc/self/fd"):
-        with suppress(OSError), _opened(int(name)) as sock:
+    for file in files:
+        with suppress(OSError), _opened(file) as sock:
             at_port = sock.family in (socket.AF_INET, socket.AF_INET6) and sock.getsockname()[1] == port
             if at_port and sock.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN):
-                found.append(int(name))
+                found.append(file)
     return found
-
-
-def is_listening(port: int) -> bool:
-    """Whether this process does."""
-    return bool(_listening_at(port))
 
 
 def _opened(file: int) -> socket.socket:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import socket
 import struct
+import termios
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -23,6 +25,7 @@ class Channel:
     def __init__(self, sock: socket.socket) -> None:
         sock.setblocking(False)
         self._socket = sock
+        self._last = b""
         self.files: list[int] = []
 
     @property
@@ -61,7 +64,25 @@ class Channel:
                 self._socket.send(message)
         except OSError:  # it is gone, or has not read for long
             return False
+        self._last = message
         return True
+
+    def tell_again(self, message: bytes) -> None:
+        """As `tell`. One that was said last, and that the other end has still to read, is not said twice: so whoever
+        does not read for long keeps room for other words."""
+        if message != self._last or not self._unread:
+            self.tell(message)
+
+    @property
+    def _unread(self) -> bool:
+        """Whether the other end has still to read of what was said."""
+        (size,) = struct.unpack("i", fcntl.ioctl(self._socket, termios.TIOCOUTQ, bytes(4)))
+        return bool(size)
+
+    def hear_no_more(self) -> None:
+        """The other end can say nothing from now on. What it has said by now can still be read."""
+        with suppress(OSError):
+            self._socket.shutdown(socket.SHUT_RD)
 
     def end(self) -> None:
         """Both ends read that it is over, behind what was said before."""

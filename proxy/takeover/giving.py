@@ -2,7 +2,8 @@
 
 Invariants:
 1. It hands over to one process at a time. Who connects and says nothing holds up nobody.
-2. Until the other has said `mine` this proxy serves, or can go on to serve.
+2. Until the other has said `mine` this proxy serves, or can go on to serve. Once it has, this one never does, however
+   late it hears of that.
 """
 
 from __future__ import annotations
@@ -63,6 +64,10 @@ class Giver(Protocol):
         """The other serves: only what is under way here is still served."""
         ...
 
+    def forget(self) -> None:
+        """What is held may not be true, says the one that serves."""
+        ...
+
 
 class Gone(Exception):
     """The other has not taken over, with the reason as half a sentence."""
@@ -81,6 +86,8 @@ class Giving:
         self._promised = False  # it may say `mine` at any moment
         self.given_to: Channel | None = None  # the other has taken over
         self.handed_over = asyncio.Event()
+        self.alone = asyncio.Event()  # who has taken over has ended, or is not heard any more
+        self._following: asyncio.Task[None] | None = None
 
     def start(self) -> None:
         """Listens in the folder. Where that cannot be, nobody can take over, and the log says so."""
@@ -137,11 +144,14 @@ class Giving:
         try:
             await self._steps(channel, process)
         except (Gone, Malformed) as error:
-            self._end()
+            if self._promised and await _has_said_mine(channel):
+                self._given(channel, process)
+                return
+            self._end(str(error))
             log.warning("not_handed_over", to=process, why=f"{error}; this proxy goes on")
             self._giver.go_on()
         except Exception:
-            self._end()
+            self._end("it has a fault")
             self._giver.go_on()
             raise
 
@@ -168,24 +178,37 @@ class Giving:
                 if not task.done():
                     task.cancel()
                     await asyncio.gather(task, return_exceptions=True)
+        self._given(channel, process)
+
+    def _given(self, channel: Channel, process: int) -> None:
         self.given_to, self._under_way, self._promised = channel, None, False
         if self._accepting is not None:
             self._accepting.cancel()  # the socket's name is the other's now
         log.info("handed_over", to=process)
         self._giver.leave()
+        self._following = asyncio.get_running_loop().create_task(self._follow(channel))
         self.handed_over.set()
 
-    def _end(self) -> None:
+    async def _follow(self, channel: Channel) -> None:
+        """What the one that serves says of what is held here, until it ends."""
+        while (message := await _heard(channel)) is not None:
+            if message.word == "doubt":
+                self._giver.forget()
+        self._giver.forget()  # a write of its last moment may be in no binlog
+        self.alone.set()
+
+    def _end(self, why: str) -> None:
         channel, self._under_way = self._under_way, None
         self._told = self._promised = False
         if channel is not None:
+            channel.tell(encoded("no", why=why))
             channel.close()
 
     def doubt(self) -> None:
         """What is held may not be true, and no stream tells it: the other must know, too."""
         channel = self.given_to or (self._under_way if self._told else None)
-        if channel is not None and not channel.tell(encoded("doubt")):
-            channel.end()  # it hears of that, and forgets everything
+        if channel is not None:
+            channel.tell_again(encoded("doubt"))
 
     def released(self) -> None:
         """This process listens nowhere any more."""
@@ -196,11 +219,11 @@ class Giving:
         """This proxy is about to end. Whoever is taking over waits until it has."""
         if self._promised and self._peers:
             await asyncio.wait(self._peers, timeout=ANSWER)
-        tasks = [*self._peers, *filter(None, [self._accepting])]
+        tasks = [*self._peers, *filter(None, [self._accepting, self._following])]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        if self._under_way is not None:
+        if self._under_way is not None and not self._promised:
             self._giver.go_on()
 
     def close(self) -> None:
@@ -210,6 +233,22 @@ class Giving:
                 channel.tell(encoded("bye"))
                 channel.close()
         self.given_to = self._under_way = None
+
+
+async def _heard(channel: Channel) -> Message | None:
+    try:
+        return await channel.read()
+    except Malformed:
+        return None
+
+
+async def _has_said_mine(channel: Channel) -> bool:
+    """Whether the other has said so by now; if not, it cannot any more. Waits for nothing."""
+    channel.hear_no_more()
+    while (message := await _heard(channel)) is not None:
+        if message.word == "mine":
+            return True
+    return False
 
 
 async def _within(reading: Awaitable[Message | None], seconds: float) -> Message | None:

@@ -7,10 +7,14 @@
     (starts, and follows the source)
     ready                           -->
                                     <--  yours: its position          it accepts nobody any more
+                                    <--  no: why not                  it goes on as before: nothing was taken over
     mine                            -->                               until here the old one can go on as before
-                                    <--  doubt: forget what you hold  as often as it happens
+    doubt: forget what you hold     <->                               as often as it happens
                                     <--  released: gRPC's port        it listens nowhere any more
                                     <--  bye                          it ends
+
+Exactly one of both serves. `mine` is heard, or cannot be said: whoever gives up stops listening, reads what was said by
+then, and only then says `no`. An end without `no` and `bye` is the end of the process.
 
 Each message is a JSON object in a packet of its own. `word` says which it is. A peer of another VERSION is refused.
 """

@@ -1,8 +1,8 @@
 """The new proxy's part: it asks the one that owns its state directory to hand over.
 
-What can go wrong, and what follows: the other refuses, then this one has one sentence to say. The other ends before it
-has answered, then this one starts by the ordinary path. It ends later, then this one has its sockets and its lock, and
-serves.
+What can go wrong, and what follows: the other refuses, or goes on after all, then this one has one sentence to say. The
+other ends before it has answered, then this one starts by the ordinary path. It ends later, then this one has its
+sockets and its lock, and serves.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from time import monotonic
+from typing import TypeVar
 
 import structlog
 
@@ -25,6 +26,8 @@ from proxy.takeover.protocol import LISTENERS, Hello, Malformed, Message, encode
 from sqltypes.errors import ConfigError
 
 log = structlog.get_logger("upwell.takeover")
+
+Answer = TypeVar("Answer")
 
 PREPARES = 180.0  # seconds that the other may take to write its snapshot
 YIELDS = 60.0  # seconds that it may take to stop accepting; one that ends finishes what it answers
@@ -60,6 +63,8 @@ class Taking:
         self._position: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         self.released = asyncio.Event()
         self._doubted = False
+        self._why = ""  # the other goes on
+        self._serves = False
         self._on_doubt: Callable[[], None] | None = None
         self._reading = asyncio.get_running_loop().create_task(self._read())
 
@@ -79,6 +84,8 @@ class Taking:
                 self.released.set()
             elif message.word == "bye":
                 self.orderly = True
+            elif message.word == "no":
+                self._why = str(message.more.get("why", ""))
         self.ended = True
         if not self.orderly:  # a write of its last moment may be in no binlog
             self._doubt()
@@ -97,18 +104,35 @@ class Taking:
         if self._doubted:
             forget()
 
+    def doubt(self) -> None:
+        """What is held may not be true, and no stream tells it: the other must know, too, while it serves sessions."""
+        if self._serves and not self.ended:
+            self._channel.tell_again(encoded("doubt"))
+
     async def ready(self) -> str:
         """Says so. The other's position when it had stopped accepting; "": it has ended. Raises ConfigError where it
         does neither."""
         self._channel.tell(encoded("ready"))
+        position = await self._answered(self._position)
+        self._look()
+        return position
+
+    async def mine(self) -> None:
+        """From here on this process serves. Raises ConfigError where the other does, which has waited too long."""
+        if not self._channel.tell(encoded("mine")):
+            await self._answered(self._reading)  # it has ended, or has said something before
+            self._look()
+        self._serves = True
+
+    async def _answered(self, what: asyncio.Future[Answer]) -> Answer:
         try:
-            return await asyncio.wait_for(asyncio.shield(self._position), YIELDS)
+            return await asyncio.wait_for(asyncio.shield(what), YIELDS)
         except TimeoutError:
             raise ConfigError(f"the proxy that hands over has not answered for {YIELDS:.0f} s") from None
 
-    def mine(self) -> None:
-        """From here on this process serves."""
-        self._channel.tell(encoded("mine"))
+    def _look(self) -> None:
+        if self._why:
+            raise ConfigError(f"the proxy that hands over goes on, and this one ends: {self._why}")
 
     async def close(self) -> None:
         self._reading.cancel()

@@ -6,7 +6,7 @@ import socket
 
 import pytest
 
-from proxy.grpc.shared_port import FIRST, SECOND, SharedPort, check_free, is_listening
+from proxy.grpc.shared_port import FIRST, SECOND, SharedPort, check_free
 from sqltypes.errors import ConfigError
 
 
@@ -36,11 +36,13 @@ def test_connections_come_to_the_one_that_is_named() -> None:
                 elsewhere.setblocking(True)
                 for client in clients:
                     client.close()
-            assert is_listening(port)
+            assert shared.listens
             first.close()  # all come to the other, whichever was named
+            assert not shared.listens, "of those that it was made for"
+            assert SharedPort(port).listens
             socket.create_connection(("127.0.0.1", port)).close()
             second.accept()[0].close()
-    assert not is_listening(port)
+    assert not SharedPort(port).listens
 
 
 def test_a_port_where_somebody_listens_is_not_free() -> None:

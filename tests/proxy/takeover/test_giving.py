@@ -60,6 +60,9 @@ class Old:
     def leave(self) -> None:
         self.noted.append("leave")
 
+    def forget(self) -> None:
+        self.noted.append("forget")
+
 
 PREPARED, PAUSED = ["prepare for True"], ["prepare for True", "pause"]
 
@@ -148,6 +151,8 @@ def test_one_that_falls_silent_is_given_up(tmp_path: Path, silent: str, monkeypa
         if silent == "ANSWER":
             channel.tell(encoded("ready"))
             assert await heard(channel) == "yours"
+        said = await channel.read()
+        assert said is not None and said.word == "no" and "it has said nothing for" in said.text("why")
         assert await heard(channel) == "the end"
         assert old.noted[-1] == "go on"
 
