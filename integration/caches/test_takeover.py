@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import re
 import signal
@@ -9,7 +10,7 @@ import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from functools import partial
 from pathlib import Path
@@ -19,6 +20,7 @@ import pymysql
 import pytest
 
 from examples.lobsters.proxy_process import ProxyFailed, ProxyProcess
+from external_upquery.address import parse_upstream
 from integration.servers.mysql_server import Server
 from integration.support.visitors import (
     PREPARED,
@@ -32,8 +34,8 @@ from integration.support.visitors import (
     more_visits,
     visiting,
 )
-from proxy.takeover.channel import SOCKET, connected
-from proxy.takeover.protocol import LARGEST, encoded
+from proxy.takeover.channel import SOCKET, connected, network
+from proxy.takeover.protocol import LARGEST, Hello, encoded, encoded_hello
 from upwell.client import Client
 from upwell.errors import UpwellError
 
@@ -329,3 +331,41 @@ def test_a_cache_that_is_made_over_grpc_meanwhile_is_refused_without_a_trace(
             until(is_refused)
         os.kill(other.pid, signal.SIGCONT)
         until(lambda: said(proxy, "taken_over"))
+
+
+def test_takeovers_that_fail_leave_nothing_open(proxy: ProxyProcess, database: str) -> None:
+    """Ten each, before the other is ready and after; and clients are accepted all the while."""
+    folder = proxy.log.parent / "state"
+    ports = {"mysql-listen": proxy.mysql_port, "grpc-listen": proxy.grpc_port, "http-listen": proxy.http_port}
+    at = {name: ("127.0.0.1", port) for name, port in ports.items()}
+    asks = Hello(os.getpid(), parse_upstream(proxy._upstream).redacted, network(), at)
+
+    async def failing(says: Sequence[str]) -> None:
+        channel = connected(folder)
+        channel.tell(encoded_hello(asks))
+        message = await channel.read()
+        assert message is not None and message.word == "take", message
+        for word in says:
+            channel.tell(encoded(word))
+            message = await channel.read()
+            assert message is not None and message.word == "yours", message
+        channel.close()
+
+    def files() -> int:
+        return len(os.listdir(f"/proc/{proxy.pid}/fd"))
+
+    def fails(count: int) -> None:
+        before = said(proxy, "not_handed_over")
+        for _ in range(count):
+            for says in ((), ("ready",)):
+                asyncio.run(failing(says))
+                before += 1
+                until(lambda least=before: said(proxy, "not_handed_over") >= least)  # type: ignore[misc]
+        with closing(session(proxy, database)) as late:
+            assert asked(late, SQL.format(1)) == 0
+
+    fails(1)
+    open_before = files()
+    fails(10)
+    until(lambda: files() <= open_before)
+    assert proxy.succeed().wait(PATIENCE) == 0
