@@ -248,8 +248,8 @@ async def take_over(parts: Parts, taking: Taking) -> None:
 
 
 async def _catch_up(parts: Parts, position: str) -> None:
-    """Who comes here from the other does not go back in time. `position`: the other's; "": it has ended, and cannot
-    have shown more than the source has executed by now."""
+    """Who comes here from the other does not go back in time. `position`: the other's; "": it has shown no more than
+    what the source has executed by now."""
     try:
         async with asyncio.timeout(CATCHES_UP):
             wanted = GtidSet.parse(position) if position else await parts.restart.executed()

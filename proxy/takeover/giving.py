@@ -20,7 +20,7 @@ import structlog
 
 from proxy.loop.readable import readable
 from proxy.takeover.channel import Channel, listening
-from proxy.takeover.protocol import Hello, Malformed, Message, encoded, hello_of, why_not
+from proxy.takeover.protocol import Hello, Malformed, Message, encoded, encoded_position, hello_of, why_not
 
 log = structlog.get_logger("upwell.takeover")
 
@@ -170,7 +170,7 @@ class Giving:
             _must_be(await _within(coming, START), "ready")
             position = await self._giver.pause()
             self._promised = True
-            if not channel.tell(encoded("yours", position=position)):
+            if not channel.tell(encoded_position(position)):
                 raise Gone("it has gone")
             _must_be(await _within(channel.read(), ANSWER), "mine")
         finally:

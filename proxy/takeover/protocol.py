@@ -6,7 +6,7 @@
                                     <--  take: the lock, the sockets, the token
     (starts, and follows the source)
     ready                           -->
-                                    <--  yours: its position          it accepts nobody any more
+                                    <--  yours: its position          it accepts nobody any more; "": it is long
                                     <--  no: why not                  it goes on as before: nothing was taken over
     mine                            -->                               until here the old one can go on as before
     doubt: forget what you hold     <->                               as often as it happens
@@ -26,7 +26,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 
 VERSION = 1
-LARGEST = 1 << 16  # bytes of a message; a GTID set of a thousand servers has as many
+LARGEST = 1 << 16  # bytes of a message; a GTID set of a thousand servers, or of as many gaps, has more
 LISTENERS = ("mysql-listen", "grpc-listen", "http-listen")
 
 
@@ -74,6 +74,12 @@ def decoded(data: bytes) -> Message:
     if not isinstance(found, dict) or not isinstance(found.get("word"), str):
         raise Malformed("it has no word")
     return Message(found.pop("word"), found)
+
+
+def encoded_position(position: str) -> bytes:
+    """`yours`. A position that is too long for a message is "": the other asks the source."""
+    message = encoded("yours", position=position)
+    return message if len(message) <= LARGEST else encoded("yours", position="")
 
 
 def encoded_hello(hello: Hello) -> bytes:

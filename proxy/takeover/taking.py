@@ -86,6 +86,7 @@ class Taking:
                 self.orderly = True
             elif message.word == "no":
                 self._why = str(message.more.get("why", ""))
+        self._channel.end()  # so the other knows, if it lives
         self.ended = True
         if not self.orderly:  # a write of its last moment may be in no binlog
             self._doubt()
@@ -110,8 +111,8 @@ class Taking:
             self._channel.tell_again(encoded("doubt"))
 
     async def ready(self) -> str:
-        """Says so. The other's position when it had stopped accepting; "": it has ended. Raises ConfigError where it
-        does neither."""
+        """Says so. The other's position when it had stopped accepting; "": it has ended, or its position is too long for
+        a message. Raises ConfigError where it does neither."""
         self._channel.tell(encoded("ready"))
         position = await self._answered(self._position)
         self._look()

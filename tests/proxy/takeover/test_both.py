@@ -27,6 +27,7 @@ class Old:
     def __init__(self) -> None:
         self.noted: list[str] = []
         self.pausing: Callable[[], None] = lambda: None
+        self.position = "U:1-7"
         self.lock = os.open(os.devnull, os.O_RDONLY)
 
     def hello(self) -> Hello:
@@ -40,7 +41,7 @@ class Old:
 
     async def pause(self) -> str:
         self.pausing()
-        return "U:1-7"
+        return self.position
 
     def go_on(self) -> None:
         self.noted.append("go on")
@@ -145,6 +146,21 @@ def test_when_the_new_one_ends_the_old_one_forgets_and_knows_it(tmp_path: Path) 
         await new.taking.close()
         await served.alone.wait()
         assert old.noted == ["leave", "forget"]
+
+    run(tmp_path, scenario)
+
+
+def test_a_position_that_no_message_can_hold_is_asked_of_the_source(tmp_path: Path) -> None:
+    """The channel goes on: what no stream tells is heard over it later."""
+
+    async def scenario(old: Old, served: Giving, new: New) -> None:
+        old.position = "U:" + ":".join(str(2 * n) for n in range(20_000))
+        assert await new.taking.ready() == ""
+        await new.taking.mine()
+        await served.handed_over.wait()
+        served.doubt()
+        await until(lambda: new.forgotten == 1)
+        assert not new.taking.ended and old.noted == ["leave"]
 
     run(tmp_path, scenario)
 
