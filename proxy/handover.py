@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from time import monotonic
 
 import structlog
@@ -20,6 +20,7 @@ from gtid_tracker.gtid import GtidSet, MutableGtidSet
 from proxy.apply import Automatic
 from proxy.cache.evidence import EarnedFile
 from proxy.catalog.catalog import Catalog
+from proxy.catalog.distrusted import Doubt, doubt_of
 from proxy.fills.restart import Restart
 from proxy.grpc.server import GrpcListener
 from proxy.grpc.shared_port import FIRST, SECOND
@@ -29,7 +30,7 @@ from proxy.settings.config import Config
 from proxy.system.system import Router
 from proxy.takeover.channel import network
 from proxy.takeover.giving import Given, Giving
-from proxy.takeover.protocol import Hello
+from proxy.takeover.protocol import LARGEST, Hello, Message, encoded
 from proxy.takeover.taking import Owner, Taking
 from sqltypes.errors import SourceDown
 
@@ -106,6 +107,7 @@ class Handover:
             await asyncio.to_thread(parts.automatic.file.written)
         await parts.router.fills.warm_up.saved()
         await parts.restart.saved()
+        await asyncio.to_thread(parts.catalog.doubts.written)  # a snapshot may have taken long
         parts.owner.writing.hold(f"the process {process} takes over from this proxy: connect again, and ask that one")
         await parts.catalog.quiet()
         files = [("lock", parts.owner.lock.descriptor)]
@@ -130,8 +132,8 @@ class Handover:
         self._parts.owner.lock.given()
         self._leaving = asyncio.get_running_loop().create_task(self._leave())
 
-    def forget(self) -> None:
-        self._forget(self.giving, "the proxy that has taken over")
+    def hear(self, message: Message) -> None:
+        self._hear(message, self.giving, "the proxy that has taken over")
 
     async def _leave(self) -> None:
         parts = self._parts
@@ -145,18 +147,30 @@ class Handover:
     # -- what no stream tells ------------------------------------------------------------------------------------------
 
     def doubt(self) -> None:
-        """What is held may not have been true, and no stream tells that: those before and after this one are told, but
-        for who has told it."""
+        """What is held may not have been true."""
+        self._pass_on(encoded("doubt"))
+
+    def distrust(self, doubt: Doubt) -> None:
+        """A cache was found wrong here."""
+        message = encoded("distrust", **asdict(doubt))
+        if len(message) <= LARGEST:  # a longer query the other finds out about by itself
+            self._pass_on(message)
+
+    def _pass_on(self, message: bytes) -> None:
+        """Those before and after this one are told, but for who has told it."""
         taking = self._parts.owner.taking
         if self._heard_from is not self.giving:
-            self.giving.doubt()
+            self.giving.pass_on(message)
         if taking is not None and self._heard_from is not taking:
-            taking.doubt()
+            taking.pass_on(message)
 
-    def _forget(self, heard_from: object, who: str) -> None:
+    def _hear(self, message: Message, heard_from: object, who: str) -> None:
         self._heard_from = heard_from
         try:
-            self._parts.router.written_unlogged(who, cause=f"{who} has told it", schema=True)
+            if message.word == "doubt":
+                self._parts.router.written_unlogged(who, cause=f"{who} has told it", schema=True)
+            elif (doubt := doubt_of(message.more)) is not None:
+                self._parts.catalog.distrusted_by_another(doubt)
         finally:
             self._heard_from = None
 
@@ -166,8 +180,9 @@ class Handover:
         """Serves: in another proxy's place, if this one takes over. From here on, and once that one listens nowhere any
         more, others can take over from this one. Raises as `take_over`."""
         taking = self._parts.owner.taking
+        self._parts.catalog.doubts.on_put = self.distrust
         if taking is not None:
-            taking.follow_doubts(lambda: self._forget(taking, "the proxy before"))
+            taking.follow(lambda message: self._hear(message, taking, "the proxy before"))
             await take_over(self._parts, taking)
         self._starting = asyncio.get_running_loop().create_task(self._start(taking))
 

@@ -293,6 +293,18 @@ class Catalog:
         self.installed.want()
         self._schedule()
 
+    def distrusted_by_another(self, doubt: Doubt) -> None:
+        """As `distrust`, where another process that serves the same caches has found an answer to be wrong."""
+        before = self.doubts.about(doubt.sql, doubt.database)
+        if before is not None and before.level >= doubt.level:
+            return
+        for cache in self.caches.values():
+            plan = cache.plan if cache.reader is not None else None
+            if plan is not None and (plan.sql, cache.database) == (doubt.sql, doubt.database):
+                self.distrust(cache, doubt.reason)
+                return
+        self.doubts.put(doubt)  # counts as soon as a plan is made
+
     def _remove(self, cache: NamedCache) -> None:
         del self.caches[cache.name]
         self.gone.add(cache)

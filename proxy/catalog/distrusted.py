@@ -6,6 +6,7 @@ A doubt holds until its cache is dropped or another version of Upwell runs: the 
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -57,6 +58,17 @@ def next_level(mode: Mode, before: Doubt | None) -> int:
     return Caution.KEYS if mode is Mode.MAINTAIN else Caution.TABLES
 
 
+def doubt_of(more: Mapping[str, object]) -> Doubt | None:
+    """What another process says of a cache; None where it is none, or of another version of Upwell."""
+    try:
+        doubt = Doubt(**more)  # type: ignore[arg-type]  # looked at below
+    except TypeError:
+        return None
+    texts = all(isinstance(text, str) for text in (doubt.name, doubt.sql, doubt.database, doubt.reason))
+    understood = texts and doubt.level in LEVELS and isinstance(doubt.every_need, bool)
+    return doubt if understood and doubt.version == upwell.__version__ else None
+
+
 class Doubts:
     """The doubts about caches of one source, by query and database.
 
@@ -70,6 +82,7 @@ class Doubts:
         self.path = folder / f"doubts-{digest_of(source)}.json"
         self._doubts: dict[tuple[str, str], Doubt] = {}
         self._file = WrittenBehind(self.path, writing)
+        self.on_put: Callable[[Doubt], None] | None = None  # who is told, too
 
     def load(self) -> None:
         """Reads the file. One that cannot be read does not keep the proxy from starting: trust is earned anew."""
@@ -93,6 +106,8 @@ class Doubts:
         while len(self._doubts) > MOST:
             del self._doubts[next(iter(self._doubts))]
         self._write()
+        if self.on_put is not None:
+            self.on_put(doubt)
 
     def remove(self, name: str, sql: str, database: str) -> None:
         """Forgets the doubt about a cache that was dropped. `sql`: "" where its query has no plan."""

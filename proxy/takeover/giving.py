@@ -20,7 +20,17 @@ import structlog
 
 from proxy.loop.readable import readable
 from proxy.takeover.channel import Channel, listening
-from proxy.takeover.protocol import Hello, Malformed, Message, encoded, encoded_position, hello_of, why_not
+from proxy.takeover.protocol import (
+    DOUBT,
+    PASSED_ON,
+    Hello,
+    Malformed,
+    Message,
+    encoded,
+    encoded_position,
+    hello_of,
+    why_not,
+)
 
 log = structlog.get_logger("upwell.takeover")
 
@@ -64,8 +74,8 @@ class Giver(Protocol):
         """The other serves: only what is under way here is still served."""
         ...
 
-    def forget(self) -> None:
-        """What is held may not be true, says the one that serves."""
+    def hear(self, message: Message) -> None:
+        """`doubt` or `distrust`, of the one that serves."""
         ...
 
 
@@ -83,6 +93,7 @@ class Giving:
         self._peers: set[asyncio.Task[None]] = set()
         self._under_way: Channel | None = None
         self._told = False  # the other has what it starts with
+        self._to_tell: list[bytes] = []  # once it has
         self._promised = False  # it may say `mine` at any moment
         self.given_to: Channel | None = None  # the other has taken over
         self.handed_over = asyncio.Event()
@@ -140,7 +151,7 @@ class Giving:
 
     async def _hand_over(self, channel: Channel, process: int) -> None:
         log.info("handing_over", to=process)
-        self._under_way = channel
+        self._under_way, self._to_tell = channel, []
         try:
             await self._steps(channel, process)
         except (Gone, Malformed) as error:
@@ -167,6 +178,8 @@ class Giving:
             if not channel.tell(encoded("take", files=names, **given.more), files):
                 raise Gone("it has gone")
             self._told = True
+            for message in self._to_tell:
+                channel.tell_again(message)
             _must_be(await _within(coming, START), "ready")
             position = await self._giver.pause()
             self._promised = True
@@ -192,9 +205,9 @@ class Giving:
     async def _follow(self, channel: Channel) -> None:
         """What the one that serves says of what is held here, until it ends."""
         while (message := await _heard(channel)) is not None:
-            if message.word == "doubt":
-                self._giver.forget()
-        self._giver.forget()  # a write of its last moment may be in no binlog
+            if message.word in PASSED_ON:
+                self._giver.hear(message)
+        self._giver.hear(DOUBT)  # a write of its last moment may be in no binlog
         self.alone.set()
 
     def _end(self, why: str) -> None:
@@ -204,11 +217,13 @@ class Giving:
             channel.tell(encoded("no", why=why))
             channel.close()
 
-    def doubt(self) -> None:
-        """What is held may not be true, and no stream tells it: the other must know, too."""
-        channel = self.given_to or (self._under_way if self._told else None)
-        if channel is not None:
-            channel.tell_again(encoded("doubt"))
+    def pass_on(self, message: bytes) -> None:
+        """What no stream tells: the other must know, too."""
+        channel = self.given_to or self._under_way
+        if channel is not None and channel is self._under_way and not self._told:
+            self._to_tell.append(message)
+        elif channel is not None:
+            channel.tell_again(message)
 
     def released(self) -> None:
         """This process listens nowhere any more."""

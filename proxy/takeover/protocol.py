@@ -10,6 +10,7 @@
                                     <--  no: why not                  it goes on as before: nothing was taken over
     mine                            -->                               until here the old one can go on as before
     doubt: forget what you hold     <->                               as often as it happens
+    distrust: a cache, and why      <->                               as often as it happens
                                     <--  released: gRPC's port        it listens nowhere any more
                                     <--  bye                          it ends
 
@@ -59,6 +60,10 @@ class Message:
         if not isinstance(value, str):
             raise Malformed(f"{self.word!r} has no text {name!r}")
         return value
+
+
+DOUBT = Message("doubt", {})
+PASSED_ON = ("doubt", "distrust")  # what no stream tells, and each must know
 
 
 def encoded(word: str, **more: object) -> bytes:

@@ -22,7 +22,7 @@ from proxy.settings.config import Config
 from proxy.state_dir.folder import InUse, Lock
 from proxy.state_dir.writing import Writing
 from proxy.takeover.channel import Channel, connected, network
-from proxy.takeover.protocol import LISTENERS, Hello, Malformed, Message, encoded, encoded_hello
+from proxy.takeover.protocol import DOUBT, LISTENERS, PASSED_ON, Hello, Malformed, Message, encoded, encoded_hello
 from sqltypes.errors import ConfigError
 
 log = structlog.get_logger("upwell.takeover")
@@ -62,10 +62,10 @@ class Taking:
         self.ended = self.orderly = False
         self._position: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         self.released = asyncio.Event()
-        self._doubted = False
+        self._early: list[Message] = []
         self._why = ""  # the other goes on
         self._serves = False
-        self._on_doubt: Callable[[], None] | None = None
+        self._hear: Callable[[Message], None] = self._early.append
         self._reading = asyncio.get_running_loop().create_task(self._read())
 
     async def _read(self) -> None:
@@ -76,8 +76,8 @@ class Taking:
                 message = None
             if message is None:
                 break
-            if message.word == "doubt":
-                self._doubt()
+            if message.word in PASSED_ON:
+                self._hear(message)
             elif message.word == "yours" and not self._position.done():
                 self._position.set_result(str(message.more.get("position", "")))
             elif message.word == "released":
@@ -89,30 +89,25 @@ class Taking:
         self._channel.end()  # so the other knows, if it lives
         self.ended = True
         if not self.orderly:  # a write of its last moment may be in no binlog
-            self._doubt()
+            self._hear(DOUBT)
         if not self._position.done():
             self._position.set_result("")
         self.released.set()
 
-    def _doubt(self) -> None:
-        self._doubted = True
-        if self._on_doubt is not None:
-            self._on_doubt()
+    def follow(self, hear: Callable[[Message], None]) -> None:
+        """`hear` gets each `doubt` and `distrust`, those that came before, too."""
+        self._hear = hear
+        for message in self._early:
+            hear(message)
 
-    def follow_doubts(self, forget: Callable[[], None]) -> None:
-        """`forget` is called each time that what is held may not be true, for what was before, too."""
-        self._on_doubt = forget
-        if self._doubted:
-            forget()
-
-    def doubt(self) -> None:
-        """What is held may not be true, and no stream tells it: the other must know, too, while it serves sessions."""
+    def pass_on(self, message: bytes) -> None:
+        """What no stream tells: the other must know, too, while it serves sessions."""
         if self._serves and not self.ended:
-            self._channel.tell_again(encoded("doubt"))
+            self._channel.tell_again(message)
 
     async def ready(self) -> str:
-        """Says so. The other's position when it had stopped accepting; "": it has ended, or its position is too long for
-        a message. Raises ConfigError where it does neither."""
+        """Says so. The other's position when it had stopped accepting; "": it has ended, or the position is too
+        long for a message. Raises ConfigError where it does neither."""
         self._channel.tell(encoded("ready"))
         position = await self._answered(self._position)
         self._look()

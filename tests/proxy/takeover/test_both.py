@@ -12,7 +12,7 @@ import pytest
 from proxy.takeover import giving
 from proxy.takeover.channel import connected
 from proxy.takeover.giving import Given, Giving
-from proxy.takeover.protocol import LISTENERS, Hello, encoded, encoded_hello
+from proxy.takeover.protocol import DOUBT, LISTENERS, Hello, Message, encoded, encoded_hello
 from proxy.takeover.taking import Taking
 from sqltypes.errors import ConfigError
 from tests.support.waiting import until
@@ -49,8 +49,8 @@ class Old:
     def leave(self) -> None:
         self.noted.append("leave")
 
-    def forget(self) -> None:
-        self.noted.append("forget")
+    def hear(self, message: Message) -> None:
+        self.noted.append(message.word)
 
 
 class New:
@@ -59,10 +59,12 @@ class New:
     def __init__(self, taking: Taking) -> None:
         self.taking = taking
         self.forgotten = 0
-        taking.follow_doubts(self._forget)
+        self.heard: list[str] = []
+        taking.follow(self._hear)
 
-    def _forget(self) -> None:
-        self.forgotten += 1
+    def _hear(self, message: Message) -> None:
+        self.forgotten += message == DOUBT
+        self.heard.append(message.word)
 
 
 def run(tmp_path: Path, scenario: Callable[[Old, Giving, New], Awaitable[None]]) -> None:
@@ -126,14 +128,14 @@ def test_a_last_word_that_is_heard_late_is_heard(tmp_path: Path, monkeypatch: py
 def test_each_hears_what_no_stream_tells(tmp_path: Path) -> None:
     async def scenario(old: Old, served: Giving, new: New) -> None:
         await new.taking.ready()
-        new.taking.doubt()  # of its start: nobody is served there
+        new.taking.pass_on(encoded("doubt"))  # of its start: nobody is served there
         await new.taking.mine()
         await served.handed_over.wait()
-        new.taking.doubt()
-        await until(lambda: old.noted == ["leave", "forget"])
-        served.doubt()
+        new.taking.pass_on(encoded("doubt"))
+        await until(lambda: old.noted == ["leave", "doubt"])
+        served.pass_on(encoded("doubt"))
         await until(lambda: new.forgotten == 1)
-        assert old.noted == ["leave", "forget"] and not served.alone.is_set()
+        assert old.noted == ["leave", "doubt"] and not served.alone.is_set()
 
     run(tmp_path, scenario)
 
@@ -145,7 +147,7 @@ def test_when_the_new_one_ends_the_old_one_forgets_and_knows_it(tmp_path: Path) 
         await served.handed_over.wait()
         await new.taking.close()
         await served.alone.wait()
-        assert old.noted == ["leave", "forget"]
+        assert old.noted == ["leave", "doubt"]
 
     run(tmp_path, scenario)
 
@@ -158,7 +160,7 @@ def test_a_position_that_no_message_can_hold_is_asked_of_the_source(tmp_path: Pa
         assert await new.taking.ready() == ""
         await new.taking.mine()
         await served.handed_over.wait()
-        served.doubt()
+        served.pass_on(encoded("doubt"))
         await until(lambda: new.forgotten == 1)
         assert not new.taking.ended and old.noted == ["leave"]
 
@@ -170,10 +172,10 @@ def test_many_doubts_leave_room_for_words(tmp_path: Path) -> None:
 
     async def scenario(old: Old, served: Giving, new: New) -> None:
         for _ in range(10_000):
-            served.doubt()
+            served.pass_on(encoded("doubt"))
         assert await new.taking.ready() == "U:1-7"
         assert new.forgotten == 1 and not new.taking.ended
-        served.doubt()
+        served.pass_on(encoded("doubt"))
         await new.taking.mine()
         await until(lambda: new.forgotten == 2)
         assert old.noted == ["leave"]

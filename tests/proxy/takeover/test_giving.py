@@ -60,8 +60,8 @@ class Old:
     def leave(self) -> None:
         self.noted.append("leave")
 
-    def forget(self) -> None:
-        self.noted.append("forget")
+    def hear(self, message: Message) -> None:
+        self.noted.append(message.word)
 
 
 PREPARED, PAUSED = ["prepare for True"], ["prepare for True", "pause"]
@@ -92,7 +92,7 @@ def test_it_hands_over_step_by_step(tmp_path: Path) -> None:
     async def scenario(old: Old, served: Giving) -> None:
         channel = old.asked(tmp_path)
         assert await heard(channel) == "take" and old.noted == PREPARED
-        served.doubt()
+        served.pass_on(encoded("doubt"))
         assert await heard(channel) == "doubt"
         channel.tell(encoded("ready"))
         assert await channel.read() == Message("yours", {"position": "U:1-7"})
@@ -100,7 +100,7 @@ def test_it_hands_over_step_by_step(tmp_path: Path) -> None:
         channel.tell(encoded("mine"))
         await served.handed_over.wait()
         assert old.noted == [*PAUSED, "leave"]
-        served.doubt()
+        served.pass_on(encoded("doubt"))
         served.released()
         await served.stop()
         served.close()
