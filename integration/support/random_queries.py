@@ -402,20 +402,48 @@ class QueryWriter:
             )
         return self.done(" UNION ALL ".join(parts))
 
-    def held_whole(self) -> RandomQuery:
-        """Shapes that are only held as answers."""
+    def subqueried(self) -> RandomQuery:
+        """EXISTS, IN (SELECT ...), a row by its unique key, a right join: what is a join to the planner."""
         rng = self.rng
         one, two = rng.choice(self.tables), rng.choice(self.tables)
-        column = rng.choice(two.columns)
-        kind = rng.randrange(4 if two.primary else 3)
-        if kind < 2:
-            text = f"SELECT a.id FROM {one.name} a WHERE {self.key('a', one)} AND "
-            if kind == 0:
-                on = self.join_condition("a", one, "b", two)
-                return self.done(f"{text}EXISTS (SELECT 1 FROM {two.name} b WHERE {on})")
-            return self.done(f"{text}a.id NOT IN (SELECT b.id FROM {two.name} b{self.where(self.condition('b', two))})")
+        kind = rng.choice(("exists", "exists", "in", "in", "row", "right"))
+        if kind == "row":
+            inner = f"(SELECT b.{self.column(two).name} FROM {two.name} b WHERE b.id = a.id"
+            inner += f" AND b.id2 = a.id2 AND {self.condition('b', two)})"
+            return self.done(f"SELECT a.id, {inner} FROM {one.name} a{self.where(self.key('a', one))}")
+        if kind == "right":
+            columns = f"a.id, {self.output('a', one)}, b.id, b.id2"
+            on = self.join_condition("a", one, "b", two)
+            on += f" AND {self.condition('a', one)}" if rng.random() < 0.4 else ""
+            where = self.where(self.key(*rng.choice((("a", one), ("b", two), ("b", two)))))
+            return self.done(f"SELECT {columns} FROM {one.name} a RIGHT JOIN {two.name} b ON {on}{where}")
+        outside = self.key("a", one) if rng.random() < 0.75 else ""
+        found = self._exists(one, two) if kind == "exists" else self._in_query(one, two)
+        if outside and rng.random() < 0.2:
+            found = f"({found} OR {self.condition('a', one)})"
+        listed = f", {self._exists(one, two)}" if not self.placeholders and rng.random() < 0.3 else ""
+        return self.done(f"SELECT a.id, a.id2{listed} FROM {one.name} a{self.where(outside, found)}")
+
+    def _exists(self, one: RandomTable, two: RandomTable) -> str:
+        rng = self.rng
+        text = f"{rng.choice(('', 'NOT '))}EXISTS (SELECT {rng.choice(('1', '*', 'DISTINCT b.id'))} FROM {two.name} b"
+        text += f" WHERE {self.join_condition('a', one, 'b', two)}"
+        text += f" AND {rng.choice((self.key, self.condition))('b', two)}" if rng.random() < 0.6 else ""
+        return f"{text}{rng.choice(('', '', ' LIMIT 1'))})"
+
+    def _in_query(self, one: RandomTable, two: RandomTable) -> str:
+        pairs = [(c.name, d.name) for c in one.columns for d in two.columns if c.kind == d.kind] or [("id", "id2")]
+        mine, theirs = self.rng.choice((("id", "id"), ("id2", "id"), *pairs * 2))
+        inner = self.rng.choice((self.key, self.condition))("b", two) if self.rng.random() < 0.7 else ""
+        word = self.rng.choice(("IN", "IN", "NOT IN"))
+        return f"a.{mine} {word} (SELECT b.{theirs} FROM {two.name} b{self.where(inner)})"
+
+    def held_whole(self) -> RandomQuery:
+        """Shapes that are only held as answers."""
+        two = self.rng.choice(self.tables)
+        column = self.rng.choice(two.columns)
         where = self.where(self.key("b", two))
-        if kind == 2:
+        if not two.primary or self.rng.random() < 0.5:
             return self.done(f"SELECT COUNT(DISTINCT b.{column.name}), COUNT(*) FROM {two.name} b{where}")
         number = "ROW_NUMBER() OVER (ORDER BY b.id, b.id2)"
         return self.done(f"SELECT b.id, b.id2, {number} FROM {two.name} b{where}")
@@ -432,7 +460,7 @@ def views(tables: Sequence[RandomTable]) -> list[str]:
 
 SHAPES = (
     *("rows", "joined", "grouped") * 3,
-    *("joined_groups", "groups_of_joins", "ordered_groups", "ordered_join") * 2,
+    *("joined_groups", "groups_of_joins", "ordered_groups", "ordered_join", "subqueried") * 2,
     *("scalar_subquery", "derived", "derived_rows", "of_view", "united", "held_whole"),
 )
 

@@ -14,6 +14,7 @@ from decimal import Decimal
 from sqlglot import exp
 
 from planner.text.parse import parameter_number
+from planner.tree.existence import COUNT, counted, equal_to, is_conjunct, row_of
 from planner.tree.logical import AGGREGATE, SCALAR, Block, NotMaintained
 from planner.tree.names import Scope
 from planner.tree.plan import Aggregate, AggregateFunction
@@ -23,7 +24,7 @@ from sqltypes import build
 from sqltypes.conditions import whens
 from sqltypes.expression import ColumnRef, Expr, Literal, ParamRef
 from sqltypes.functions import aggregate_type, call, sum_is_cut
-from sqltypes.schema import BIGINT, BIGINT_UNSIGNED, LITERAL, NULL, SqlType
+from sqltypes.schema import BIGINT_UNSIGNED, LITERAL, NULL, SqlType
 
 
 @dataclass
@@ -71,8 +72,6 @@ def _kind_of(type_: SqlType) -> str | None:
         return "string"
     return type_.name if type_.is_known else None
 
-
-COUNT_STAR = "count(*)"  # the name of COUNT(*), which every group has
 
 SubqueryResolver = Callable[[exp.Query, Scope], Block]
 
@@ -235,7 +234,9 @@ class Expressions:
         return self.convert(node)
 
     def _in(self, node: exp.Expr) -> Expr:
-        if node.args.get("query") or node.args.get("unnest"):
+        if node.args.get("query"):
+            return self._in_query(node)
+        if node.args.get("unnest"):
             raise NotMaintained(because("subquery", "IN (SELECT ...)"))
         needle = self.convert(node.this)
         return call("in", (needle, *(self._compared(item, needle) for item in node.expressions)))
@@ -303,7 +304,7 @@ class Expressions:
         if isinstance(argument, exp.Distinct) or node.expressions:
             raise NotMaintained(because("distinct_aggregate", node.sql("mysql")))
         if isinstance(argument, exp.Star):
-            aggregate = Aggregate(AggregateFunction.COUNT_STAR, None, BIGINT, COUNT_STAR)
+            aggregate = COUNT
         else:
             inner = Expressions(self._scope, self._parameters, self._collected, self._subquery, aggregates=False)
             value = inner.convert(argument)
@@ -319,14 +320,35 @@ class Expressions:
         return aggregate_ref(aggregate)
 
     def _scalar(self, node: exp.Expr) -> Expr:
-        if self._collected is None or self._subquery is None or not isinstance(node.this, exp.Query):
-            raise NotMaintained(because("subquery", node.sql("mysql")[:60]))
-        block = self._subquery(node.this, self._scope)
+        block = self._resolved(node.this)
         if len(block.outputs) != 1:
             raise NotMaintained(because("subquery", "a scalar subquery has one column"))
+        return self._value_of(block, nullable=True)
+
+    def _resolved(self, node: exp.Expr) -> Block:
+        """The block of a subquery."""
+        if self._collected is None or self._subquery is None or not isinstance(node, exp.Query):
+            raise NotMaintained(because("subquery", node.sql("mysql")[:60]))
+        return self._subquery(node, self._scope)
+
+    def _value_of(self, block: Block, *, nullable: bool) -> Expr:
+        """The one value of a subquery, which a rewrite puts in place."""
+        assert self._collected is not None
         name = f"s{len(self._collected.scalars)}"
         self._collected.scalars[name] = block
-        return ColumnRef(SCALAR, name, block.outputs[0].expr.type, True)
+        return ColumnRef(SCALAR, name, block.outputs[0].expr.type, nullable)
+
+    def _exists(self, node: exp.Expr) -> Expr:
+        return self._is_some(self._resolved(node.this))
+
+    def _in_query(self, node: exp.Expr) -> Expr:
+        inner = self._resolved(node.args["query"])
+        needles = [self.convert(part) for part in row_of(node.this)]
+        return self._is_some(equal_to(inner, needles, null_is_false=is_conjunct(node)))
+
+    def _is_some(self, inner: Block) -> Expr:
+        """Whether the subquery has a row: never NULL."""
+        return call(">", (self._value_of(counted(inner), nullable=False), build.literal(0)))
 
     def _no_subquery(self, node: exp.Expr) -> Expr:
         raise NotMaintained(because("subquery", type(node).__name__.upper()))
@@ -372,7 +394,7 @@ _HANDLERS: dict[type[exp.Expr], Handler] = {
     exp.If: Expressions._if,
     exp.Cast: Expressions._cast,
     exp.Subquery: Expressions._scalar,
-    exp.Exists: Expressions._no_subquery,
+    exp.Exists: Expressions._exists,
     exp.Any: Expressions._no_subquery,
     exp.All: Expressions._no_subquery,
 }

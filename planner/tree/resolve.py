@@ -220,11 +220,16 @@ class _SelectResolver:
         clause = argument(self.tree, "from")
         if clause is None:
             return ()
-        joins = [self._entry(clause.this, outer=False)]
-        for node in self.tree.args.get("joins") or ():
-            joins.append(self._join(node, joins))
+        nodes: Sequence[exp.Join] = self.tree.args.get("joins") or []
+        exchanged = bool(nodes) and nodes[0].side == "RIGHT"
+        joins = [self._entry(clause.this, outer=exchanged)]
+        for node in nodes:
+            joins.append(self._join(node, exchanged=exchanged and node is nodes[0]))
         if self.tree.args.get("laterals"):
             raise NotMaintained(because("join_kind", "LATERAL"))
+        if exchanged:  # a RIGHT JOIN b is b LEFT JOIN a; the scope keeps the order of SELECT *
+            left, right = joins[:2]
+            joins[:2] = [replace(right, on=()), replace(left, on=right.on)]
         return tuple(joins)
 
     def _entry(self, node: exp.Expr, outer: bool) -> Join:
@@ -232,15 +237,18 @@ class _SelectResolver:
         self.scope.add(visible)
         return Join(alias, source, outer)
 
-    def _join(self, node: exp.Join, before: Sequence[Join]) -> Join:
+    def _join(self, node: exp.Join, *, exchanged: bool) -> Join:
+        """`exchanged`: it is a RIGHT JOIN whose sides will be exchanged: the first of FROM. Behind it, what is before
+        a RIGHT JOIN is several tables, and its missing partner is a row of NULLs for all of them."""
+        using = node.args.get("using") or ()
         if (
-            node.side in ("RIGHT", "FULL")
+            (node.side in ("RIGHT", "FULL") and not exchanged)
+            or (exchanged and using)
             or node.method
             or node.kind not in ("", "INNER", "CROSS", "OUTER", "STRAIGHT", "STRAIGHT_JOIN")
         ):
             raise NotMaintained(because("join_kind", f"{node.method} {node.side} {node.kind} JOIN".strip()))
         outer = node.side == "LEFT"
-        using = node.args.get("using") or ()
         left = {name.name.lower(): self.scope.own_column(name.name) for name in using}
         join = self._entry(node.this, outer)
         on = list(self._plain().conjuncts(node.args.get("on")))

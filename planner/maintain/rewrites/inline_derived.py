@@ -63,7 +63,9 @@ def _renamed_scalars(block: Block, inner: Block) -> dict[str, Block]:
 
 
 def _substituted(block: Block, by: dict[tuple[str, str], Expr]) -> Block:
-    return map_block(block, lambda expr: substitute(expr, by))
+    """The block and the subqueries that name its columns."""
+    changed = map_block(block, lambda expr: substitute(expr, by))
+    return replace(changed, scalars={name: _substituted(inner, by) for name, inner in block.scalars.items()})
 
 
 def _into_outer_join(block: Block, join: Join, inner: Block, columns: tuple[str, ...]) -> Block:
