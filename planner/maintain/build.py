@@ -231,7 +231,7 @@ def _finished(block: Block, reader: Reader) -> Reader:
 
 
 def _joined(block: Block, parameters: Parameters, notes: list[str]) -> Built:
-    candidates = _root_candidates(block)
+    candidates = _root_candidates(block) or _all_groups(block)
     if not candidates:
         raise NotMaintained(because("join_no_key"))
     reason: NotMaintained | None = None
@@ -259,6 +259,13 @@ def _root_candidates(block: Block) -> list[Join]:
 
     scored = [(score(join), join) for join in block.joins if not join.outer]
     return [join for points, join in sorted(scored, key=lambda item: item[0], reverse=True) if points[0]]
+
+
+def _all_groups(block: Block) -> Sequence[Join]:
+    """The groups of a derived table that is read alone: without a key they are held whole, as for GROUP BY with
+    HAVING, and what is asked of them is asked at the read."""
+    alone = len(block.joins) == 1 and not block.grouped and not block.joins[0].outer
+    return block.joins if alone and isinstance(block.joins[0].source, Grouped) else ()
 
 
 def _from_root(block: Block, root: Join, parameters: Parameters, notes: list[str]) -> Built:

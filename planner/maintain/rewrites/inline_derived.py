@@ -3,7 +3,8 @@
     SELECT d.x FROM (SELECT a.x, a.k FROM a JOIN b ON b.k = a.k WHERE a.y = 1) d WHERE d.k = ?
     SELECT a.x FROM a JOIN b ON b.k = a.k WHERE a.y = 1 AND a.k = ?
 
-One over a single table with GROUP BY becomes a lookup of that table's groups. Everything else stays in evict mode.
+One over a single table with GROUP BY becomes a lookup of that table's groups, with its HAVING as a condition on them.
+Everything else stays in evict mode.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ def inline_derived(block: Block) -> Block:
 
 
 def _inline(block: Block, join: Join, inner: Block, columns: tuple[str, ...]) -> Block:
-    if inner.distinct or inner.limit is not None or inner.having or not inner.joins:
+    if inner.distinct or inner.limit is not None or not inner.joins or (inner.having and join.outer):
         raise NotMaintained(because("derived", join.alias))
     if inner.grouped:
         return _as_groups(block, join, inner, columns)
@@ -94,6 +95,8 @@ def _as_groups(block: Block, join: Join, inner: Block, columns: tuple[str, ...])
         raise NotMaintained(because("derived", join.alias))
     assert isinstance(base.source, Base)
     names = {expr.name for expr in group}
+    if any(ref.source != AGGREGATE for part in inner.having for ref in columns_of(part)):
+        raise NotMaintained(because("derived", f"HAVING of {join.alias} names a column"))
     by: dict[tuple[str, str], Expr] = {}
     for name, output in zip(columns, inner.outputs, strict=True):
         if any(ref.source != AGGREGATE and ref.name not in names for ref in columns_of(output.expr)):
@@ -111,6 +114,7 @@ def _as_groups(block: Block, join: Join, inner: Block, columns: tuple[str, ...])
     return replace(
         block,
         joins=tuple(replace(other, source=grouped) if other.alias == join.alias else other for other in block.joins),
+        where=(*block.where, *(_above(part, join) for part in inner.having)),
     ).with_note(f"{join.alias} is looked up in groups of {base.source.table.name}")
 
 
