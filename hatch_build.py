@@ -30,10 +30,10 @@ MODULES = (
     "dataflow/entries.py",
     "dataflow/changes/dispatch.py",
     "dataflow/changes/large_change.py",
-    *(f"dataflow/held/{name}.py" for name in ("arrangement", "bag", "counters", "remains")),
+    *(f"dataflow/held/{name}.py" for name in ("arrangement", "bag", "counters", "intervals", "remains")),
     *(
         f"dataflow/operators/{name}.py"
-        for name in ("aggregate", "answer", "growth", "old_answers", "rows", "standing", "topk")
+        for name in ("aggregate", "answer", "answer_index", "growth", "old_answers", "rows", "standing", "topk")
     ),
     *(f"dataflow/readers/{name}.py" for name in ("alike", "derivation", "encodings", "eviction", "ranges", "reader")),
     *(f"vstream/binlog/{name}.py" for name in ("assemble", "decode", "events", "packets", "rows")),

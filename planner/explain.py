@@ -157,7 +157,8 @@ def _arrangement(number: int, arrangement: Arrangement) -> list[str]:
 
 def _input(input_: AnswerInput) -> str:
     keys = [name or "any" for name in input_.key_columns]
-    passes = f" if {text(input_.filter)}" if input_.filter is not None else ""
+    conditions = [text(expr) for expr in (input_.filter, input_.tells) if expr is not None]
+    passes = f" if {' and '.join(conditions)}" if conditions else ""
     used = ", ".join(map(text, input_.used)) or "nothing but its existence"
     return f"  a change of {input_.table.name} evicts ({', '.join(keys)}){passes}; reads {used}"
 

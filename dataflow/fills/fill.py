@@ -27,7 +27,7 @@ from dataflow.fills.pins import Pins
 from dataflow.fills.read import Read
 from dataflow.held.arrangement import ROWS_AT_ONCE, UNBOUNDED, Arrangement
 from dataflow.messages import Record, Statement, UpqueryAnswer, UpqueryRequest
-from dataflow.operators.answer import AnswerEntry
+from dataflow.operators.answer_index import AnswerEntry
 from dataflow.operators.standing import Reach, reached
 from dataflow.readers.derivation import Params, TooLong
 from dataflow.readers.in_steps import Holes, answered, derived

@@ -17,7 +17,8 @@ def wanted_columns(plan: ArrangementPlan) -> Iterator[tuple[Table, frozenset[str
         for input_ in plan.inputs:
             if input_.table in ZONE_TABLES:
                 continue
-            exprs = (*input_.used, *((input_.filter,) if input_.filter is not None else ()))
+            conditions = (input_.filter, input_.tells, None if input_.cut is None else input_.cut.column)
+            exprs = (*input_.used, *(expr for expr in conditions if expr is not None))
             names = [name for name in input_.key_columns if name is not None]
             yield input_.table, _names(names, exprs)
         return

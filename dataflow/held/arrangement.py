@@ -51,7 +51,7 @@ ROWS_AT_ONCE = 500  # of an answer that is loaded in steps
 USUAL_EFFORT = 6
 HASHED = 32  # answers that one event empties: a millisecond
 LARGE_CONTENT = 4 << 20  # bytes of a content that is not copied: its key becomes a hole
-Seen = dict[Any, set[Any]]  # what changes have concerned, in the form of the arrangement that notes it
+Seen = dict[Any, Any]  # what changes have concerned, in the form of the arrangement that notes it
 Locate = Callable[[Row], Key]  # the key of a base table's row, or NOWHERE
 LinearPlan = RowsArrangement | AggregateArrangement | TopKArrangement
 

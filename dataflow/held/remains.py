@@ -19,6 +19,7 @@ from itertools import islice
 from typing import Any
 
 from dataflow.entries import Entry, Held
+from dataflow.held.intervals import Intervals
 
 FEW = 64  # so many keys are taken out one by one, at once
 FEW_DEPS = 500  # from so many entries a key that goes is taken at once
@@ -68,7 +69,9 @@ class Remains:
             index = self._indexes[-1]
             while most > 0 and index:
                 most -= 1
-                index.popitem()
+                _, there = index.popitem()
+                if isinstance(there, Intervals):
+                    self._steps.append(there.take_apart())
             if not index:
                 self._indexes.pop()
         while most > 0 and self._steps:

@@ -2,13 +2,12 @@
 
 Law: content(key) = the rows that MySQL returned for the query with the key's parameters, and no change since concerns
 them. A change is never applied. It makes holes of the keys that it may concern: those whose parts equal columns of the
-changed row, and all keys where no column tells.
+changed row, and which pass with it what else tells (`AnswerInput`); all keys where nothing tells.
 
 Invariants:
-1. `_index[parts]` leads from each combination of the values of those key parts (their comparison key) to exactly the
-   held entries whose keys have it, those ahead of the position included. From `ANY` it leads to those that have more
-   than MOST_COMBINATIONS: whatever the values are, a change concerns them. Entries with many places that are held no
-   more may be there, too, until `tidy` has taken them out (`dataflow/held/remains.py`).
+1. `_index[way]` has exactly the held entries, those ahead of the position included
+   (`dataflow/operators/answer_index.py`). Entries with many places that are held no more may be there, too, until
+   `tidy` has taken them out (`dataflow/held/remains.py`).
 2. `_standing[rest]` is the last entry, held or ahead of the position, whose reach has ends for what is asked now, and
    whose key has these other parts; none that has gone.
 3. `crossings` are those of the plan at the positions `_asked`; `_others` are all other positions of the key.
@@ -16,74 +15,61 @@ Invariants:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import islice, product
+from itertools import islice
 from math import prod
-from typing import Any, cast
+from typing import Any
 
 from dataflow.entries import ENTRY_BYTES, Entries, Entry, Held, lose, row_bytes, touch
 from dataflow.held.arrangement import UNBOUNDED, Arrangement, Memory, Seen
 from dataflow.held.remains import Item
 from dataflow.messages import Pair
+from dataflow.operators.answer_index import (
+    ANY,
+    MOST_COMBINATIONS,
+    UNSURE,
+    AnswerEntry,
+    AnswerIndex,
+    Parts,
+    RowWay,
+    Several,
+    Way,
+    add_to,
+    chosen,
+)
 from dataflow.operators.growth import Growth
 from dataflow.operators.old_answers import AT_ONCE, OldAnswers
-from dataflow.operators.standing import Reach
 from planner.tree.plan import AnswerArrangement, Crossing
-from sqltypes.expression import Key, Row, Value
+from sqltypes.errors import EvaluationError
+from sqltypes.expression import Key, Row
 from sqltypes.values import identical
 
-MOST_COMBINATIONS = 4000
-"""Of the values of a key's parts that one table tells: to enter so many into the index takes 1 or 2 ms. A key with
-more is emptied by each change that passes the table's filter."""
-REACH_BYTES = 400  # what is known of other keys, and a place in a dict
 PLACE_BYTES, CHOICE_BYTES = 140, 65  # a place in the index; a value in a set of them. Measured
 MOST_AT_ONCE = 5_000  # keys that one change makes holes: 3 ms. Where it concerns more, all keys become holes
+MOST_TRIED = 2_000  # rows times answers that a change is tried with: 2 ms. Where they are more, an index alone tells
+MOST_NOTED = 32  # rows that are noted for fills under way. Where they are more, an index alone tells
 FEW = 16  # places that are taken out of the index at once
 WEIGHED_AT_ONCE = 10  # values of lists that are as much work as a key
-ANY = object()  # what no comparison key equals
 
-Parts = tuple[int, ...]  # positions in the arrangement's key
-Compared = Callable[[Value], Key]  # from a value of a key's part to its comparison key
-Choices = tuple[frozenset[Key], ...]  # of each part that a table tells the comparison keys
-Several = dict[Entry, None]  # in the order in which they came
-Index = dict[Any, Entry | Several]  # where there is only one entry, it stands for itself
+
+Tells = Callable[[Row], Callable[[Entry], bool]]
 
 
 @dataclass(frozen=True, slots=True)
 class AnswerWatch:
     """One table that the query reads, compiled.
 
-    `passes`: may the row concern any answer? `parts`: the key parts that the row tells, `part_key` their comparison
-    key. `used`: all that the query reads of the row, comparable.
+    `passes`: may the row concern any answer? `ways`: by which indexes what it concerns is found; none at all where no
+    index tells. `tells`: may a row concern the answer of an entry? None: what is found is concerned. `used`: all
+    that the query reads of the row, comparable.
     """
 
     table: str
     passes: Callable[[Row], bool]
-    parts: Parts
-    part_key: Callable[[Row], Key]
+    ways: tuple[RowWay, ...]
+    tells: Tells | None
     used: Callable[[Row], Any]
-
-
-class AnswerEntry(Entry):
-    """`choices`: for each set of parts that a table tells their values, None where they have too many combinations. Of
-    a key without lists it is None as a whole. `places`: in the index, if there are lists. `found`: what FOUND_ROWS()
-    was behind the rows, where the query counts. `reach`: of which other keys it is the answer, where that was asked
-    for."""
-
-    __slots__ = ("choices", "found", "places", "reach")
-
-    def __init__(self, owner: Arrangement, key: Key, content: list[Row], size: int) -> None:
-        super().__init__(owner, key, content, size)
-        self.choices: dict[Parts, Choices | None] | None = None
-        self.places = 0
-        self.found: int | None = None
-        self.reach: Reach | None = None
-
-    def reach_to(self, reach: Reach) -> None:
-        """Requires: called once, before it is held."""
-        self.reach = reach
-        self.size += REACH_BYTES
 
 
 class AnswerNode(Arrangement):
@@ -95,15 +81,16 @@ class AnswerNode(Arrangement):
         number: int,
         memory: Memory,
         watches: tuple[AnswerWatch, ...],
-        compared: dict[Parts, tuple[Compared, ...]],
+        indexes: Callable[[], dict[Way, AnswerIndex]],
     ) -> None:
         super().__init__(plan, number, memory)
         self._watches: dict[str, list[AnswerWatch]] = {}
         for watch in watches:
             self._watches.setdefault(watch.table, []).append(watch)
         self.most_at_once = MOST_AT_ONCE
-        self._compared = compared  # for each set of parts that a watch tells, part by part
-        self._index: dict[Parts, Index] = {parts: {} for parts in compared}
+        self._indexes = indexes
+        self._index = indexes()  # of each way that a watch has
+        self._parts = {way.parts: index for way, index in self._index.items()}
         self._growths = {crossing.position: Growth() for crossing in plan.crossings}
         self._by_clock = False
         self._asked: frozenset[int] = frozenset()
@@ -163,124 +150,118 @@ class AnswerNode(Arrangement):
         return None if len(keys) == len(entries) > self.memory.remains.few and not self.ahead else keys
 
     def _found(self, table: str, pairs: Sequence[Pair], most: int) -> Several | None:
-        """What the index has for the changes; None where that is all, or more than so many."""
+        """Those of the held entries that the changes concern; None where that is all, or more than so many."""
         found: Several = {}
         for watch in self._watches.get(table, ()):
-            values = self._values(watch, pairs)
-            if values is None:
-                return None
-            if not values:
+            images = self._images(watch, pairs)
+            if not images:
                 continue
-            index = self._index[watch.parts]
-            if ANY in index:
-                values.append(ANY)
-            for value in values:
-                there = index.get(value)
-                if isinstance(there, dict):
-                    most -= len(there)
-                    if most < 0:
-                        return None
-                    found.update(there)
-                elif there is not None:
-                    found[there] = None
-        return found
+            if watch.tells is None:
+                if not self._add(found, watch, images, most):
+                    return None
+                continue
+            there: Several = {}
+            if not self._add(there, watch, images, most):
+                return None
+            found.update(_tried(watch.tells, images, there))
+        return found if len(found) <= most else None
+
+    def _add(self, found: Several, watch: AnswerWatch, images: Sequence[Row], most: int) -> bool:
+        """Adds the held entries that the indexes have for rows; False where that is all, or more than so many."""
+        if not watch.ways:
+            if watch.tells is None or (len(self.entries) + len(self.ahead)) * len(images) > MOST_TRIED:
+                return False
+            found.update(dict.fromkeys((*self.entries.values(), *self.ahead.values())))
+            return True
+        for by in watch.ways:
+            by_value, value_of = self._index[by.way].by_value, by.value
+            for image in images:
+                value = UNSURE if value_of is None else value_of(image)
+                there = None if value is None else by_value.get(by.part_key(image))
+                if there is not None and not add_to(found, there, value, most):
+                    return False
+            if ANY in by_value and not add_to(found, by_value[ANY], UNSURE, most):
+                return False
+        return True
 
     def _looked_through(self, table: str, pairs: Sequence[Pair], keys: Entries) -> Several | None:
         """Likewise of entries that are not in the index."""
         found: Several = {}
         for watch in self._watches.get(table, ()):
-            values = self._values(watch, pairs)
-            if values is None:
+            images = self._images(watch, pairs)
+            if not images:
+                continue
+            if not watch.ways and watch.tells is None:
                 return None
-            if values:
-                found.update(dict.fromkeys(entry for entry in keys.values() if self._has(entry, watch.parts, values)))
+            there = dict.fromkeys(keys.values())
+            if watch.ways:
+                values = self._values(watch, images)
+                there = {entry: None for entry in there if self._has_one(entry, values)}
+            found.update(there if watch.tells is None else _tried(watch.tells, images, there))
         return found
 
     def note_touched(self, table: str, pairs: Sequence[Pair], seen: Seen) -> None:
+        """What has a condition is noted as rows, while these are few; then only by what an index tells."""
         for watch in self._watches.get(table, ()):
-            values = self._values(watch, pairs)
-            if values is None:
-                seen[ANY] = set()
-            elif values:
-                seen.setdefault(watch.parts, set()).update(values)
+            images = self._images(watch, pairs)
+            if not images:
+                continue
+            if watch.tells is not None and seen.setdefault(watch, []) is not None:
+                seen[watch] += images
+                if len(seen[watch]) <= MOST_NOTED:
+                    continue
+                images, seen[watch] = seen[watch], None
+            if not watch.ways:
+                seen[ANY] = True
+            for parts, values in self._values(watch, images).items():
+                seen.setdefault(parts, set()).update(values)
 
     def was_touched(self, entry: Entry, seen: Seen) -> bool:
-        return ANY in seen or any(self._has(entry, parts, values) for parts, values in seen.items())
+        for by, noted in seen.items():
+            if by is ANY:
+                return True
+            if isinstance(by, AnswerWatch):
+                assert by.tells is not None
+                if noted is not None and _tried(by.tells, noted, {entry: None}):
+                    return True
+            elif self._parts[by].has(entry, noted):
+                return True
+        return False
 
-    def _values(self, watch: AnswerWatch, pairs: Sequence[Pair]) -> list[Any] | None:
-        """What the changes tell of the keys; None where they tell nothing, so that all keys are concerned."""
-        values: list[Any] = []
-        for before, after in pairs:
-            for image in self._images(watch, before, after):
-                if not watch.parts:
-                    return None
-                values.append(watch.part_key(image))
+    def _has_one(self, entry: Entry, values: dict[Parts, set[Key]]) -> bool:
+        return any(self._parts[parts].has(entry, several) for parts, several in values.items())
+
+    @staticmethod
+    def _values(watch: AnswerWatch, images: Iterable[Row]) -> dict[Parts, set[Key]]:
+        """What rows tell of the parts of the keys that they concern, way by way."""
+        values: dict[Parts, set[Key]] = {}
+        for by in watch.ways:
+            values.setdefault(by.way.parts, set()).update(map(by.part_key, images))
         return values
 
     @staticmethod
-    def _images(watch: AnswerWatch, before: Row | None, after: Row | None) -> list[Row]:
-        """The images of a change that may concern answers; none if both read the same to the query."""
-        old = before if before is not None and watch.passes(before) else None
-        new = after if after is not None and watch.passes(after) else None
-        if old is not None and new is not None:
-            same_key = not watch.parts or watch.part_key(old) == watch.part_key(new)
-            if same_key and identical(watch.used(old), watch.used(new)):
-                return []
-            return [old, new]
-        return [image for image in (old, new) if image is not None]
-
-    def _has(self, entry: Entry, parts: Parts, values: Collection[Key]) -> bool:
-        """Whether the entry's key has one of these combinations of values: what the index says of held ones."""
-        assert isinstance(entry, AnswerEntry)
-        if entry.choices is None:
-            return any(place in values for place in self._places(entry, parts))
-        choices = entry.choices[parts]
-        if choices is None:
-            return True
-        if len(choices) == 1:
-            return not choices[0].isdisjoint(values)
-        combinations = cast("Iterable[tuple[Key, ...]]", values)
-        return any(all(map(frozenset.__contains__, choices, combination)) for combination in combinations)
-
-    def _places(self, entry: Entry, parts: Parts) -> Iterable[Any]:
-        """Where the index has the entry."""
-        assert isinstance(entry, AnswerEntry) and isinstance(entry.key, tuple)
-        if entry.choices is None:
-            compared = self._compared[parts]
-            if len(parts) == 1:
-                return (compared[0](entry.key[parts[0]]),)
-            return (tuple([by(entry.key[at]) for at, by in zip(parts, compared, strict=True)]),)
-        choices = entry.choices[parts]
-        if choices is None:
-            return (ANY,)
-        return choices[0] if len(choices) == 1 else product(*choices)
-
-    def _chosen(self, key: Key, parts: Parts) -> Choices | None:
-        """For each of the parts its values; None if these have too many combinations."""
-        assert isinstance(key, tuple)
-        choices: list[frozenset[Key]] = []
-        for at, compared in zip(parts, self._compared[parts], strict=True):
-            part = key[at]
-            if not isinstance(part, tuple):
-                choices.append(frozenset((compared(part),)))
-            elif len(part) > MOST_COMBINATIONS:
-                return None
-            else:
-                choices.append(frozenset(map(compared, part)))
-        return tuple(choices) if prod(map(len, choices)) <= MOST_COMBINATIONS else None
+    def _images(watch: AnswerWatch, pairs: Sequence[Pair]) -> list[Row]:
+        """The images of changes that may concern answers; none of a change of which both read the same to the query."""
+        images: list[Row] = []
+        for before, after in pairs:
+            old = before if before is not None and watch.passes(before) else None
+            new = after if after is not None and watch.passes(after) else None
+            if (
+                old is not None
+                and new is not None
+                and identical(watch.used(old), watch.used(new))
+                and all(by.part_key(old) == by.part_key(new) for by in watch.ways)
+            ):
+                continue
+            images += [image for image in (old, new) if image is not None]
+        return images
 
     def _place(self, entry: Entry, entries: Entries) -> None:
         super()._place(entry, entries)
         if self._old.kept:
             self._compare(entry)
-        for parts, index in self._index.items():
-            for value in self._places(entry, parts):
-                there = index.setdefault(value, entry)
-                if isinstance(there, dict):
-                    there[entry] = None
-                elif there is not entry:
-                    index[value] = {there: None, entry: None}
-
+        for index in self._index.values():
+            index.enter(entry)
         if isinstance(entry, AnswerEntry) and entry.reach is not None and entry.reach.ends.keys() == self._asked:
             self._standing[self._rest(entry.key)] = entry
 
@@ -357,8 +338,9 @@ class AnswerNode(Arrangement):
         self._note_old(islice(self.entries.values(), AT_ONCE))
         super().let_go()
         self._standing = {}
-        self.memory.remains.add([], *self._index.values())
-        self._index = {parts: {} for parts in self._compared}
+        self.memory.remains.add([], *(index.by_value for index in self._index.values()))
+        self._index = self._indexes()
+        self._parts = {way.parts: index for way, index in self._index.items()}
 
     def let_go_of(self, keys: Iterable[Key]) -> None:
         """Makes these keys holes. What is left of their entries is taken apart later."""
@@ -393,23 +375,23 @@ class AnswerNode(Arrangement):
         if isinstance(entry, AnswerEntry) and entry.places > FEW:
             self.memory.remains.add_steps(self._take_out(entry))
         else:
-            for parts, index in self._index.items():
-                for value in self._places(entry, parts):
-                    _leave(index, value, entry)
+            for index in self._index.values():
+                for value in index.places(entry):
+                    index.leave(entry, value)
         return super().discard(entry)
 
     def _take_out(self, entry: Entry) -> Iterator[None]:
         """Takes an entry out of the index, a place at a time."""
-        for parts, index in list(self._index.items()):
-            for value in self._places(entry, parts):
-                _leave(index, value, entry)
+        for index in list(self._index.values()):
+            for value in index.places(entry):
+                index.leave(entry, value)
                 yield
 
     def weight(self, key: Key) -> int:
         """How much more than to ask for and to hold a key of single values it is to do so with this one."""
         assert isinstance(key, tuple)
         lengths = [len(part) if isinstance(part, tuple) else 1 for part in key]
-        places = [prod(lengths[at] for at in parts) for parts in self._compared]
+        places = [prod(lengths[at] for at in way.parts) for way in self._index]
         return 1 + (sum(lengths) + sum(count for count in places if count <= MOST_COMBINATIONS)) // WEIGHED_AT_ONCE
 
     def load(self, key: Key, rows: list[Row]) -> Entry:
@@ -440,9 +422,9 @@ class AnswerNode(Arrangement):
         entry = AnswerEntry(self, key, rows, size)
         assert isinstance(key, tuple)
         if not any(isinstance(part, tuple) for part in key):
-            entry.size += PLACE_BYTES * len(self._compared)
+            entry.size += PLACE_BYTES * len(self._index)
             return entry
-        entry.choices = {parts: self._chosen(key, parts) for parts in self._compared}
+        entry.choices = {parts: chosen(key, parts, index.compared) for parts, index in self._parts.items()}
         for choices in entry.choices.values():
             lengths = [1] if choices is None else list(map(len, choices))
             entry.places += prod(lengths)
@@ -454,32 +436,33 @@ class AnswerNode(Arrangement):
 
     def check_invariants(self) -> None:
         super().check_invariants()
-        for parts, index in self._index.items():
+        for way, index in self._index.items():
             entries = [*self.entries.values(), *self.ahead.values()]
-            expected = {(value, id(entry)) for entry in entries for value in self._places(entry, parts)}
-            found = [(value, entry) for value, there in index.items() for entry in _entries_at(there)]
-            held = {(value, id(entry)) for value, entry in found if entry.content is not None}
-            assert held == expected, f"the index of parts {parts} is not that of what is held"
-            left = [entry for _, entry in found if entry.content is None]
+            expected = {(value, id(entry)) for entry in entries for value in index.places(entry)}
+            held = {(value, id(entry)) for value, entry in index if entry.content is not None}
+            assert held == expected, f"the index by {way} is not that of what is held"
+            left = [entry for _, entry in index if entry.content is None]
             assert not left or self.memory.remains, "the index has entries that nobody takes out"
+            index.check_invariants()
         for rest, standing in self._standing.items():
             assert standing.reach is not None and standing.content is not None, "what is gone stands for keys"
             assert self._rest(standing.key) == rest, "an answer stands for keys that are not its own"
             assert standing.reach.ends.keys() == self._asked, "an answer stands for keys that it was not asked for"
 
 
-def _leave(index: Index, value: Any, entry: Entry) -> None:
-    """Takes the entry out of one place."""
-    there = index.get(value)
-    if there is entry:
-        del index[value]
-    elif isinstance(there, dict):
-        there.pop(entry, None)
-        if not there:
-            del index[value]
-
-
-def _entries_at(there: Entry | Several | None) -> Iterable[Entry]:
-    if isinstance(there, dict):
+def _tried(tells: Tells, images: Sequence[Row], there: Several) -> Several:
+    """Those of the entries that one of the rows concerns; all where they are too many to be tried. An answer that
+    stands for other keys, too, is not tried with its own."""
+    if len(there) * len(images) > MOST_TRIED:
         return there
-    return () if there is None else (there,)
+    tests = [tells(image) for image in images]
+    return {entry: None for entry in there if _concerns(tests, entry)}
+
+
+def _concerns(tests: Sequence[Callable[[Entry], bool]], entry: Entry) -> bool:
+    if isinstance(entry, AnswerEntry) and entry.reach is not None:
+        return True
+    try:
+        return any([test(entry) for test in tests])
+    except EvaluationError:
+        return True

@@ -25,7 +25,7 @@ from dataflow.held.arrangement import UNBOUNDED, Arrangement, Memory
 from dataflow.held.remains import Item
 from dataflow.held.table import Table
 from dataflow.losses import Losses
-from dataflow.operators.answer import AnswerEntry
+from dataflow.operators.answer_index import AnswerEntry
 from dataflow.readers.alike import Alike
 from dataflow.readers.derivation import (
     ROW_BYTES,

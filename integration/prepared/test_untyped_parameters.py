@@ -38,6 +38,7 @@ BOUND_OFTEN = [form for form in FORMS if "LIKE" in form or any(f"{x} = ?" in for
 CASES = [form for form in MIXED if any(f"CASE {x} " in form for x in ("s", "e", "b"))]  # text and what is none
 CRASHING = "DATEDIFF"  # MySQL 9.7 ends where 0 is bound to it
 TOGETHER, OF_EACH, REPEATED = 20, 4, 3
+GOES_ON = "with a type by which MySQL goes on comparing"  # of a parameter whose type a column tells
 
 
 @pytest.fixture(scope="module")
@@ -182,7 +183,7 @@ def test_values_that_are_bound_are_held_beside_the_literals(
                 mine, theirs = (parse(answer, binary=True) for answer in executed)  # a hit warns of nothing
                 assert (mine.columns, mine.rows, mine.errno) == (theirs.columns, theirs.rows, theirs.errno), value
             served = last_served(beside, through)
-            assert served.startswith("hit") if value in hits else BEFORE in served, (value, served)
+            assert served.startswith("hit") if value in hits else BEFORE in served or GOES_ON in served, (value, served)
 
 
 @pytest.mark.parametrize("shown_", ["'😀é'", "CONCAT(s, '😀')", "'é'"])

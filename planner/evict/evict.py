@@ -1,8 +1,9 @@
 """Evict mode: which changes concern which answers of a query that is held as it is.
 
 For every occurrence of a base table anywhere in the text: conditions that each of its rows must pass to matter
-(`filter`), columns that must equal key parameters for it to matter (`key_columns`), and all that is read of it
-(`used`). A condition counts for an occurrence if rows that fail it cannot change what its SELECT gives:
+(`filter`), columns that must equal key parameters for it to matter (`key_columns`), other conditions on it and on
+parameters that they must pass (`tells`), and all that is read of it (`used`). A condition counts for an occurrence if
+rows that fail it cannot change what its SELECT gives:
 
 * WHERE, and ON of an inner join: for every table of the SELECT, if the condition is not true for a row of NULLs
   wherever the table is the inner side of an outer join;
@@ -22,6 +23,7 @@ from dataclasses import dataclass, field, replace
 from sqlglot import exp
 
 from planner.evict.crossings import Crossed
+from planner.evict.cut import cut_of
 from planner.evict.occurrence import Occurrence
 from planner.maintain.first_rows import takes_the_first
 from planner.maintain.rewrites.outer_to_inner import rejects_missing
@@ -123,6 +125,7 @@ class Analysis:
         if self.caution >= Caution.KEYS or virtual:
             occurrence.use_all()
             occurrence.filter = []
+            occurrence.tells, occurrence.cut = [], None
         columns = tuple(None if name is None or name.lower() in virtual else name for name in columns)
         if self.caution >= Caution.TABLES:
             columns = (None,) * len(key)
@@ -132,7 +135,8 @@ class Analysis:
         plain = [own(column.name, table) for column in table.columns]
         used = [ref for ref in plain if ref in occurrence.used]
         used_exprs = [expr for expr in occurrence.used if not columns_of(expr) <= set(used)]
-        return AnswerInput(table, columns, build.conjunction(occurrence.filter), (*used, *used_exprs))
+        passes, tells = build.conjunction(occurrence.filter), build.conjunction(occurrence.tells)
+        return AnswerInput(table, columns, passes, (*used, *used_exprs), tells, occurrence.cut)
 
 
 class _Walk:
@@ -278,7 +282,18 @@ class _Select:
                 self._use(expr)
         for node in self._uncounted:
             self._use_any(node)
-        return self._rest()
+        columns = self._rest()
+        if self._tree is self._walk.analysis.query.tree:
+            self._cut()
+        return columns
+
+    def _cut(self) -> None:
+        """Requires: it is the query itself, not one within."""
+        alias, cut = cut_of(self._tree, self._scope) or ("", None)
+        for occurrence in self._own:
+            if cut is not None and occurrence.alias == alias and not occurrence.outer:
+                column = occurrence.table.column(cut.column.name)
+                occurrence.cut = replace(cut, column=own(column.name, occurrence.table))
 
     # -- FROM
 
@@ -377,17 +392,29 @@ class _Select:
 
     def _is_filter(self, expr: Expr, only: str | None) -> bool:
         """Whether the condition is kept as a filter of the one occurrence that it reads."""
+        return not parameters_of(expr) and self._of_one(expr, only)
+
+    def _of_one(self, expr: Expr, only: str | None) -> bool:
+        """Whether it reads one occurrence, and rows of that which fail it cannot matter."""
         sources = sources_of(expr)
-        if len(sources) != 1 or parameters_of(expr):
-            return False
-        (alias,) = sources
-        return any(o.alias == alias and self._counts(expr, only, o) for o in self._own)
+        return len(sources) == 1 and any(o.alias in sources and self._counts(expr, only, o) for o in self._own)
+
+    def _tells(self, expr: Expr, only: str | None) -> bool:
+        """Whether the condition and a key tell of a row of one occurrence that it cannot matter. An equality does so by
+        the key alone."""
+        parameters = self._walk.analysis.parameters
+        told = parameters_of(expr)
+        plain = not any(parameters.lists[index] or index in parameters.operands for index in told)
+        return bool(told) and plain and pin_of(expr) is None and self._of_one(expr, only)
 
     def _count(self, conditions: list[tuple[Expr, str | None]]) -> None:
         for expr, only in conditions:
-            if self._is_filter(expr, only):
+            is_filter = self._is_filter(expr, only)
+            if is_filter or self._tells(expr, only):
                 (alias,) = sources_of(expr)
-                self._all[alias].filter.append(to_own(expr, alias, self._all[alias].table))
+                occurrence = self._all[alias]
+                kept = occurrence.filter if is_filter else occurrence.tells
+                kept.append(to_own(expr, alias, occurrence.table))
         changed = True
         while changed:
             before = len(self._facts)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from planner.tree.plan import own
+from planner.tree.plan import Cut, own
 from sqltypes.expression import Expr, columns_of
 from sqltypes.schema import Table
 
@@ -18,6 +18,8 @@ class Occurrence:
     outer: bool
     nested: bool = False
     filter: list[Expr] = field(default_factory=list)
+    tells: list[Expr] = field(default_factory=list)  # conditions on it and on parameters alone
+    cut: Cut | None = None
     keys: dict[int, str] = field(default_factory=dict)  # parameter -> column
     used: dict[Expr, None] = field(default_factory=dict)
 

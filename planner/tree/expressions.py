@@ -96,6 +96,7 @@ _BINARY: dict[type[exp.Expr], str] = {
 }
 PATTERN = SqlType("varchar", collation="utf8mb4_0900_bin")  # every spelling is another pattern
 _COMPARISONS = frozenset({"=", "<=>", "<>", "<", "<=", ">", ">=", "like"})
+_OF_ROWS = _COMPARISONS - {"like"}
 _AGGREGATES: dict[type[exp.Expr], AggregateFunction] = {
     exp.Count: AggregateFunction.COUNT,
     exp.Sum: AggregateFunction.SUM,
@@ -189,6 +190,8 @@ class Expressions:
 
     def _binary(self, op: str, node: exp.Expr) -> Expr:
         left, right = node.this, node.expression
+        if isinstance(left, exp.Tuple) and isinstance(right, exp.Tuple):
+            return self._rows(op, left.expressions, right.expressions)
         if op == "like":
             self._require_string_pattern(left, right)
         elif op in ("+", "-", "*"):
@@ -201,6 +204,22 @@ class Expressions:
             _refuse_zero(a, b)
         found = call(op, (a, b))
         return call("not", (found,)) if node.args.get("negate") else found
+
+    def _rows(self, op: str, left: Sequence[exp.Expr], right: Sequence[exp.Expr]) -> Expr:
+        """(a, b) < (x, y) is a < x OR a = x AND b < y: MySQL compares rows part by part, each as it stands."""
+        if len(left) != len(right) or op not in _OF_ROWS:
+            raise NotMaintained(because("expression", "a comparison of rows"))
+        pairs = [self._pair(one, other) for one, other in zip(left, right, strict=True)]
+        for pair in pairs:
+            _refuse_zero(*pair)
+        if op in ("=", "<=>"):
+            return call("and", [call(op, pair) for pair in pairs])
+        if op == "<>":
+            return call("or", [call(op, pair) for pair in pairs])
+        found = call(op, pairs[-1])
+        for pair in reversed(pairs[:-1]):
+            found = call("or", (call(op[0], pair), call("and", (call("=", pair), found))))
+        return found
 
     def _require_string_pattern(self, left: exp.Expr, right: exp.Expr) -> None:
         """A pattern is text, whatever it is held against: beside a number `1.0` is not `1`."""

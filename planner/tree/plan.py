@@ -142,6 +142,9 @@ class AnswerInput:
     `filter`: a condition on this table alone (source "") that every row of the answer passes, or None.
     `used`: what the query reads of the table besides. An update changes no answer if both of its images pass the filter
     and agree in all of `used`.
+    `tells`: a condition on this table's row and the key (a `ParamRef` is the part at that position) that every row of
+    the answer passes, besides `key_columns` and `filter`; or None. Its columns are in `used`.
+    `cut`: where the answer ends, if this table's rows are what it is ordered by.
 
     A table that occurs twice in the query has two inputs.
     """
@@ -150,6 +153,21 @@ class AnswerInput:
     key_columns: tuple[str | None, ...]
     filter: Expr | None
     used: tuple[Expr, ...]
+    tells: Expr | None = None
+    cut: Cut | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """An answer in the order of this column first, which is its output at position `output`, has at most `count` rows,
+    or as many as the part of the key at `count_at` says. Where it has so many, a row of the table that comes behind the
+    last one by the column changes nothing (`planner/evict/cut.py`)."""
+
+    column: ColumnRef
+    output: int
+    descending: bool
+    count: int | None
+    count_at: int | None
 
 
 @dataclass(frozen=True, slots=True)

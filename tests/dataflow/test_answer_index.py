@@ -6,10 +6,11 @@ import random
 
 import pytest
 
-import dataflow.operators.answer
+import dataflow.operators.answer_index
 from dataflow.entries import Entries
 from dataflow.fills.read import Read
-from dataflow.operators.answer import ANY, MOST_COMBINATIONS, AnswerNode
+from dataflow.operators.answer import AnswerNode
+from dataflow.operators.answer_index import ANY, MOST_COMBINATIONS
 from sqltypes.expression import Key, Row
 from tests.support.engine_rig import Rig
 
@@ -31,7 +32,7 @@ def hold(node: AnswerNode, *keys: Key) -> None:
 
 
 def places(node: AnswerNode) -> list[int]:
-    return sorted(len(index) for index in node._index.values())
+    return sorted(len(index.by_value) for index in node._index.values())
 
 
 def change(node: AnswerNode, row: Row, table: str = "test.t") -> None:
@@ -43,7 +44,7 @@ def test_an_answer_with_lists_of_many_combinations_is_emptied_by_each_change_and
     """All combinations of two such lists would be 25 million."""
     node, numbers = node_of(BOTH), tuple(range(5000))
     hold(node, (numbers, numbers))
-    assert [list(index) for index in node._index.values()] == [[ANY]]
+    assert [list(index.by_value) for index in node._index.values()] == [[ANY]]
     change(node, (-1, -1, -1))
     assert not node.entries and places(node) == [0] and not node.memory.remains
 
@@ -136,7 +137,7 @@ def test_held_answers_and_those_that_are_brought_forward_are_concerned_alike(
 ) -> None:
     """And as a look at each key says. Some keys have more combinations than are entered."""
     most = 6
-    monkeypatch.setattr(dataflow.operators.answer, "MOST_COMBINATIONS", most)
+    monkeypatch.setattr(dataflow.operators.answer_index, "MOST_COMBINATIONS", most)
     rng = random.Random(seed)
     node = node_of(BOTH)
     for _ in range(100):

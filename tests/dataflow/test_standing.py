@@ -8,7 +8,8 @@ from contextlib import closing
 
 import pytest
 
-from dataflow.operators.answer import AnswerEntry, AnswerNode
+from dataflow.operators.answer import AnswerNode
+from dataflow.operators.answer_index import AnswerEntry
 from dataflow.operators.standing import Reach, reach
 from planner.tree.plan import Crossing
 from sqltypes.expression import Row, Value

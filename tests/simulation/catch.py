@@ -15,7 +15,7 @@ import argparse
 import itertools
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -65,13 +65,25 @@ def catch(mutant: Mutant, first: int = 1, longest: float = LONGEST, known: int |
                 return Caught(0, 1, time.process_time() - started, error)
         seeds = itertools.chain([] if known is None else [known], itertools.count(first))
         for tried, seed in enumerate(seeds, 1):
-            ran = run([seed])
+            error = failed(seed) if mutant.trial is None else tried_with(mutant.trial, seed)
             seconds = time.process_time() - started
-            if ran.failed is not None:
-                return Caught(seed, tried, seconds, ran.failed[1])
+            if error:
+                return Caught(seed, tried, seconds, error)
             if seconds > longest:
                 return Caught(seed, tried, seconds, "")
     raise AssertionError("seeds have no end")
+
+
+def failed(seed: int) -> str:
+    ran = run([seed])
+    return "" if ran.failed is None else ran.failed[1]
+
+
+def tried_with(trial: Callable[[int], str], seed: int) -> str:
+    try:
+        return trial(seed)
+    except AssertionError as error:
+        return f"AssertionError: {error}"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

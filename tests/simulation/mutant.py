@@ -18,12 +18,14 @@ Patch = Callable[[pytest.MonkeyPatch], None]
 @dataclass(frozen=True)
 class Mutant:
     """A rule that is switched off. `section`: of docs/consistency.md's argument, in a word. `script`: a regression case
-    that is tried first, where random schedules need more than a minute."""
+    that is tried first, where random schedules need more than a minute. `trial`: what looks for it instead of
+    schedules: what is wrong with a seed."""
 
     section: str
     rule: str
     switch_off: Patch
     script: str = ""
+    trial: Callable[[int], str] | None = None
 
     @property
     def name(self) -> str:

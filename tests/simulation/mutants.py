@@ -51,14 +51,15 @@ from tests.simulation.mutants_sharded_trials import SHARDED_TRIALS
 from tests.simulation.mutants_shards import SHARDS
 from tests.simulation.mutants_spellings import SPELLINGS
 from tests.simulation.mutants_steps import STEPS
+from tests.simulation.mutants_telling import TELLING
 from tests.simulation.simulation import Simulation
 from tests.simulation.trials import Trials
 
-values_of = AnswerNode._values
+images_of = AnswerNode._images
 
 
-def after_images_only(self: AnswerNode, watch: Any, pairs: Any) -> Any:
-    return values_of(self, watch, [(None, after) for _, after in pairs])
+def after_images_only(watch: Any, pairs: Any) -> Any:
+    return images_of(watch, [(None, after) for _, after in pairs])
 
 
 def insert_all_that_wait(self: Inserting) -> list[Any]:
@@ -287,7 +288,11 @@ MUTANTS = (
         "a change empties the answers it touches",
         edit(AnswerNode, "apply", ("if not entries:", "if not entries or entries is self.entries:")),
     ),
-    Mutant("never stale", "the before image counts (answers)", attribute(AnswerNode, "_values", after_images_only)),
+    Mutant(
+        "never stale",
+        "the before image counts (answers)",
+        attribute(AnswerNode, "_images", staticmethod(after_images_only)),
+    ),
     Mutant(
         "never stale",
         "the before image counts (rows)",
@@ -494,6 +499,7 @@ MUTANTS = (
     Mutant("large fills", "each slice has a bracket of its own", attribute(Bulk, "bracket", Bulk.first_bracket)),
     *LARGE_CHANGES,
     *REACHING,
+    *TELLING,
     *RESTARTS,
     *SHARDS,
     *SHARDED_TRIALS,

@@ -108,8 +108,28 @@ REACHING = {
     "reaching": (
         "SELECT a.id FROM a WHERE a.k = ? AND a.v > ? AND EXISTS (SELECT 1 FROM b WHERE b.j = a.j AND b.w >= ?)"
     ),
+    "reaching_below": (
+        "SELECT a.id FROM a WHERE a.k = ? AND a.v <= ? AND EXISTS (SELECT 1 FROM b WHERE b.j = a.j AND b.w >= a.f)"
+    ),
 }
-ORDERED = frozenset({"top", "top_of_key", "top_behind", "top_of_list", "top_as_asked"})
+# Evict mode, where conditions and ends tell what a change concerns; likewise.
+TELLING = {
+    "spans": "SELECT id FROM a WHERE v BETWEEN ? AND ? UNION ALL SELECT id FROM b WHERE w < ?",
+    "spans_of_key": "SELECT id FROM a WHERE k = ? AND v >= ? UNION ALL SELECT id FROM a WHERE k IN (?) AND j < ?",
+    "branches": "SELECT id FROM a WHERE (k = ? OR j = ?) AND v > ? UNION ALL SELECT id FROM b WHERE w <> ?",
+    "pages": "SELECT id FROM a WHERE (v, id) > (?, ?) UNION ALL SELECT id FROM b WHERE (j, w) = (?, ?)",
+    "cut_off": (
+        "SELECT a.id, a.v FROM a WHERE a.k = ? AND a.j NOT IN (SELECT j FROM b WHERE w > ?) "
+        "ORDER BY a.v DESC, a.id LIMIT 2"
+    ),
+    "cut_off_where_asked": (
+        "SELECT a.id, a.v FROM a WHERE a.k > ? AND EXISTS (SELECT 1 FROM b WHERE b.j = a.j AND b.w >= a.f) "
+        "ORDER BY a.v, a.id LIMIT ?"
+    ),
+}
+ORDERED = frozenset(
+    {"top", "top_of_key", "top_behind", "top_of_list", "top_as_asked", "cut_off", "cut_off_where_asked"}
+)
 NUMBERS = (0, 1, 2)
 WORDS = ("a", "A", "b", "B")
 _ALIKE = (
@@ -141,6 +161,8 @@ class Query:
     def parameters(self, rng: random.Random) -> Parameters:
         """Random ones: few values, so that reads meet; now and then NULL."""
         limits = _limit_parameters(self.plan.reader.limit)
+        if self.sql.endswith(" LIMIT ?"):
+            limits.add(len(self.plan.parameters) - 1)
         made: list[ParameterValue] = []
         for parameter in self.plan.parameters:
             pool: Sequence[Value] = WORDS if parameter.type.is_string else NUMBERS
@@ -176,7 +198,7 @@ def _limit_parameters(limit: ReadLimit | None) -> set[int]:
 @cache
 def query(name: str) -> Query:
     relations: dict[tuple[str, str], Relation] = {(DATABASE, table.name): table for table in TABLES.values()}
-    sql = QUERIES.get(name) or REACHING[name]
+    sql = QUERIES.get(name) or {**REACHING, **TELLING}[name]
     plan = plan_query(sql, DATABASE, SchemaSnapshot(relations, (9, 7, 0)))
     if isinstance(plan.reader.root, AnswerArrangement):
         # What MySQL would announce; nothing but integers comes from these.

@@ -54,9 +54,12 @@ FAULTS: dict[str, tuple[type, Patch]] = {  # each with the arrangements that hav
     ),
     "a change empties no answer": (
         AnswerArrangement,
-        attribute(AnswerNode, "_values", lambda self, watch, pairs: []),
+        attribute(AnswerNode, "_images", staticmethod(lambda watch, pairs: [])),
     ),
-    "rows that go empty no answer": (AnswerArrangement, attribute(AnswerNode, "_values", after_images_only)),
+    "rows that go empty no answer": (
+        AnswerArrangement,
+        attribute(AnswerNode, "_images", staticmethod(after_images_only)),
+    ),
     "a change that passes the filter empties no answer": (
         AnswerArrangement,
         edit(AnswerNode, "_images", ("if after is not None and watch.passes(after)", "if after is None")),
