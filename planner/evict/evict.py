@@ -283,7 +283,8 @@ class _Select:
         for node in self._uncounted:
             self._use_any(node)
         columns = self._rest()
-        if self._tree is self._walk.analysis.query.tree:
+        query = self._walk.analysis.query
+        if self._tree is query.tree and not query.parsed.counts:  # what FOUND_ROWS() is, every row changes
             self._cut()
         return columns
 

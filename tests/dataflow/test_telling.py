@@ -57,6 +57,21 @@ CASES: list[tuple[str, Key, list[Row], tuple[Row | None, Row | None], bool]] = [
         (None, (4, 1, 99)),
         True,
     ),
+    (
+        TOP.replace("id, v", "id, v, JSON_ARRAYAGG(v)") + " ORDER BY v LIMIT 1",
+        (1,),
+        [(3, 9, "[9]")],
+        (None, (4, 1, 99)),
+        True,
+    ),
+    # FOUND_ROWS() counts what is behind the end, too
+    (
+        TOP.replace("SELECT id", "SELECT SQL_CALC_FOUND_ROWS id") + " ORDER BY v LIMIT 1",
+        (1,),
+        [(3, 9)],
+        (None, (4, 1, 99)),
+        True,
+    ),
 ]
 
 
