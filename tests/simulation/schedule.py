@@ -17,7 +17,7 @@ from sqltypes.expression import Row
 from tests.simulation.bulk import BulkDraws
 from tests.simulation.checks import LARGE_LIMIT
 from tests.simulation.large_reads import LargeDraws
-from tests.simulation.queries import QUERIES, REACHING, TELLING, WORDS, Parameters, alike, query
+from tests.simulation.queries import QUERIES, REACHING, SUBQUERIES, TELLING, WORDS, Parameters, alike, query
 from tests.simulation.script import Action, Setup
 from tests.simulation.simulation import Simulation
 from tests.simulation.source import Change
@@ -112,7 +112,7 @@ class Schedule:
             return tuple(rng.sample(sorted(QUERIES), 1))  # what is opened later wants columns that nobody did
         some = rng.sample(rng.choice(ALIKE), 3) if rng.random() < 0.6 else []
         if self._seed % 10 == 9:
-            return tuple(rng.sample(sorted(TELLING), 2))
+            return tuple(rng.sample(sorted(rng.choice((SUBQUERIES, TELLING))), 3))
         reaching = REACHING if self._seed % 20 == 18 else ()
         return tuple(dict.fromkeys((*some, *reaching, *rng.sample(sorted(QUERIES), rng.randint(1, 4)))))
 
