@@ -206,9 +206,13 @@ class Expressions:
         return call("not", (found,)) if node.args.get("negate") else found
 
     def _rows(self, op: str, left: Sequence[exp.Expr], right: Sequence[exp.Expr]) -> Expr:
-        """(a, b) < (x, y) is a < x OR a = x AND b < y: MySQL compares rows part by part, each as it stands."""
+        """(a, b) < (x, y) is a < x OR a = x AND b < y: MySQL compares rows part by part, each as it stands. So a
+        literal beside a TIME does not become one: '9:59:59' is behind '10:00:00', as text."""
         if len(left) != len(right) or op not in _OF_ROWS:
             raise NotMaintained(because("expression", "a comparison of rows"))
+        for part in (*left, *right):
+            if isinstance(part.unnest(), exp.Column) and not _compares_alike_in_rows(self.convert(part).type):
+                raise NotMaintained(because("expression", "a comparison of rows"))
         pairs = [self._pair(one, other) for one, other in zip(left, right, strict=True)]
         for pair in pairs:
             _refuse_zero(*pair)
@@ -371,6 +375,12 @@ class Expressions:
 
     def _no_subquery(self, node: exp.Expr) -> Expr:
         raise NotMaintained(because("subquery", type(node).__name__.upper()))
+
+
+def _compares_alike_in_rows(type_: SqlType) -> bool:
+    """Whether MySQL compares a column of the type with a literal in a row as it does alone."""
+    plain = type_.is_numeric or type_.is_string or type_.name in ("date", "datetime", "timestamp")
+    return plain and not type_.members and type_.name not in ("year", "bit")
 
 
 def _is_not_null(node: exp.Expr) -> bool:
