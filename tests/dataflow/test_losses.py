@@ -64,7 +64,7 @@ def fault(rig: Rig) -> None:
     def broken(*_: object) -> None:
         raise RuntimeError("planted")
 
-    setattr(rig.readers[0].nodes[0], "apply", broken)  # noqa: B010 - mypy knows it as a method
+    pytest.MonkeyPatch().setattr(rig.readers[0].nodes[0], "apply", broken)
     event = Transaction(Gtid(OLD, 2), [TableChanges("test.t", [(None, (1, 7, 1))])])
     Guard(rig.engine, lambda *_: None).on_stream(event)
 
