@@ -98,8 +98,6 @@ def _told(conditions: Iterable[Expr], fixed: dict[int, ColumnRef]) -> _Told:
 def _ends(condition: Expr) -> Sequence[tuple[ColumnRef, int, bool]]:
     """Columns that are not below (True) or not above (False) the part of the key at a position, by the condition."""
     match condition:
-        case Call(op="between", args=(ColumnRef() as column, low, high)):
-            return [*_end(column, ">=", low), *_end(column, "<=", high)]
         case Call(op=op, args=(ColumnRef() as column, ParamRef() as part)) if op in _TURNED:
             return _end(column, op, part)
         case Call(op=op, args=(ParamRef() as part, ColumnRef() as column)) if op in _TURNED:

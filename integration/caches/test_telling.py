@@ -93,6 +93,49 @@ def test_what_is_held_is_mysqls_answer_after_each_write(beside: Beside, column: 
         assert held > len(asked), "hardly anything stayed held"
 
 
+NS = "(SELECT n FROM told WHERE n > 0)"  # no NULL among them, and of a column that may be NULL: evict mode
+ENDS = (
+    "SELECT id, {c} FROM told WHERE id NOT IN {ns} AND id > ? ORDER BY {c}, id LIMIT 3",
+    "SELECT id, {c} FROM told WHERE id NOT IN {ns} AND id <> ? ORDER BY {c} DESC, id LIMIT 3",
+    "SELECT id, {c} FROM told WHERE id NOT IN {ns} AND id <> ? ORDER BY {c}, id LIMIT 2, 3",
+    "SELECT * FROM told WHERE id NOT IN {ns} AND id > ? ORDER BY {c} DESC, id LIMIT 3 OFFSET 1",
+    "SELECT id AS {c}, {c} AS other FROM told WHERE id NOT IN {ns} AND id <> ? ORDER BY {c} LIMIT 3",
+    "SELECT x.id, x.{c}, y.s FROM told x JOIN told y ON y.n = x.n WHERE x.id > ? ORDER BY x.{c}, x.id, y.id LIMIT 4",
+    "SELECT x.id, y.{c} FROM told x LEFT JOIN told y ON y.n = x.n WHERE x.id > ? ORDER BY y.{c}, x.id, y.id LIMIT 4",
+)
+
+
+@pytest.mark.parametrize("column", VALUES)
+def test_where_an_answer_ends_is_where_mysql_ends_it(beside: Beside, column: str) -> None:
+    """Of each type, in both orders, behind an OFFSET, by an alias, and of joined tables."""
+    rng = random.Random(column + " ends")
+    with beside.direct() as writer, beside.client() as through, beside.direct() as direct:
+        wrote(writer, "DROP TABLE IF EXISTS told")
+        wrote(writer, TABLE)
+        for number in range(16):
+            wrote(writer, _insert(rng, number))
+        asked: list[str] = []
+        for place, text in enumerate(ENDS):
+            sql = text.format(c=column, ns=NS)
+            wrote(through, f"CREATE CACHE ends_{place} FROM {sql}")
+            asked += [_filled(sql, [str(least)]) for least in (0, 3)]
+        held = full = 0
+        for write in range(2 * WRITES):
+            for client in (through, direct):
+                wrote(client, f"SET time_zone = '{_elsewhere(direct) if write % 5 == 4 else '+00:00'}'")
+            for sql in asked:
+                assert rows(through, sql) == rows(direct, sql), sql
+            wrote(writer, _write(rng, column))
+            beside.caught_up()
+            for sql in asked:
+                assert rows(through, sql) == rows(direct, sql), sql
+                hit = last_served(beside, through).startswith("hit")
+                held, full = held + hit, full + (hit and len(rows(direct, sql)) >= 3)
+        for place in range(len(ENDS)):
+            wrote(through, f"DROP CACHE ends_{place}")
+        assert held > len(asked) and full > len(asked), "hardly anything stayed held"
+
+
 def test_rows_behind_the_end_of_an_answer_count_for_found_rows(beside: Beside) -> None:
     sql = "SELECT SQL_CALC_FOUND_ROWS id, n FROM told WHERE id > 0 ORDER BY n LIMIT 2"
     with beside.direct() as writer, beside.client() as through, beside.direct() as direct:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 import traceback
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
@@ -19,7 +20,7 @@ SQL = "SELECT n FROM counter WHERE id = {}"
 PREPARED = SQL.format("?")
 
 
-class Visitor(threading.Thread):
+class Visitor(threading.Thread, ABC):
     """Goes on until `stop` is set, or something is wrong: `failed` says what. `visits`: how many connections were
     served."""
 
@@ -40,8 +41,9 @@ class Visitor(threading.Thread):
                 self.failed = f"{self.name} at {now}, visit {self.visits}, after {took:.3f} s: {traceback.format_exc()}"
             self.visits += 1
 
+    @abstractmethod
     def visit(self) -> None:
-        raise NotImplementedError
+        """Connects, and asks or writes once. Raises where something is wrong."""
 
 
 class Writer(Visitor):

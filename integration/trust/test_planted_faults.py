@@ -20,6 +20,7 @@ import dataflow.operators.aggregate
 import planner.evict.evict
 import planner.tree.resolve
 import sqltypes.collation
+from dataflow.graph.answers import Layout, answer_node
 from dataflow.held.arrangement import Memory
 from dataflow.operators.aggregate import AggregateNode
 from dataflow.operators.answer import AnswerNode
@@ -34,6 +35,7 @@ from integration.support.raw_client import RawClient
 from planner.tree.expressions import _HANDLERS, Expressions
 from planner.tree.plan import AnswerArrangement
 from sqltypes.compile import compile_sort_key
+from sqltypes.schema import Table
 from tests.simulation.mutant import Patch, attribute, edit
 
 TABLES = (
@@ -306,12 +308,14 @@ def wrong_key(patch: pytest.MonkeyPatch) -> None:
 
 
 def no_row_concerns_an_answer(patch: pytest.MonkeyPatch) -> None:
-    edit(dataflow.graph.graph, "arrangement_node", ("return _answer_node(", "return without_watches("))(patch)
+    edit(dataflow.graph.graph, "arrangement_node", ("return answer_node(", "return without_watches("))(patch)
     patch.setattr(dataflow.graph.build, "without_watches", without_watches, raising=False)
 
 
-def without_watches(plan: AnswerArrangement, number: int, memory: Memory) -> AnswerNode:
-    node = dataflow.graph.build._answer_node(plan, number, memory)
+def without_watches(
+    plan: AnswerArrangement, number: int, memory: Memory, layout_of: Callable[[Table], Layout]
+) -> AnswerNode:
+    node = answer_node(plan, number, memory, layout_of)
     for watches in node._watches.values():
         watches[:] = [replace(watch, passes=lambda row: False) for watch in watches]
     return node

@@ -97,10 +97,7 @@ class Router:
         self.auditor = auditor_of(engine, followers, catalog)
         self.sampler = sampler_of(engine, source, pump, config.check_sample, self.auditor, followers.comparer)
         self.spans = spans
-        passing: Callable[..., Passing] = Passing
-        opened: Callable[..., OpenCache] = OpenCache
-        if spans is not None:
-            passing, opened = partial(TracedPassing, spans), partial(TracedCache, spans)
+        passing, opened = _traced(spans)
         passed = passing(engine, executor, pump.formats, self.proxied, catalog.caches)
         self.note_passed = passed.note
         self.reads = ReadHost(
@@ -279,3 +276,10 @@ class Router:
                 "freshness_waits_in_vain": self.freshness.late,
             },
         )
+
+
+def _traced(spans: SentSpans | None) -> tuple[Callable[..., Passing], Callable[..., OpenCache]]:
+    """What makes passed reads and open caches: those that tell of their reads, where somebody takes spans."""
+    if spans is None:
+        return Passing, OpenCache
+    return partial(TracedPassing, spans), partial(TracedCache, spans)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import dataflow.graph.build
+import dataflow.graph.answers
 import dataflow.graph.ways
 import dataflow.operators.answer
 import dataflow.operators.answer_index
@@ -40,7 +40,7 @@ TELLING = (
         "telling",
         "each branch of OR is looked for",
         edit(
-            dataflow.graph.build,
+            dataflow.graph.answers,
             "ways_of",
             ("for branch in _branches(condition)]", "for branch in _branches(condition)[:1]]"),
         ),
@@ -69,14 +69,14 @@ TELLING = (
     Mutant(
         "telling",
         "an answer with less rows than LIMIT has no end",
-        edit(dataflow.graph.build, "_beyond", (" or len(rows) < count", "")),
+        edit(dataflow.graph.answers, "_beyond", (" or len(rows) < count", "")),
         trial=wrong,
     ),
     Mutant(
         "telling",
         "what ties with the last row concerns it",
         edit(
-            dataflow.graph.build,
+            dataflow.graph.answers,
             "_beyond",
             ("place < end if", "place <= end if"),
             ("else end < place", "else end <= place"),
@@ -86,7 +86,7 @@ TELLING = (
     Mutant(
         "telling",
         "a descending answer ends below",
-        edit(dataflow.graph.build, "_beyond", ("if descending else", "if False else")),
+        edit(dataflow.graph.answers, "_beyond", ("if descending else", "if False else")),
         trial=wrong,
     ),
 )
